@@ -1,0 +1,5 @@
+"""`python -m ibol` is `ibol`."""
+
+from ibol.cli import main
+
+main()

@@ -1,0 +1,230 @@
+"""The command line. It parses, calls, and prints; what a command does is elsewhere."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+import ibol
+from ibol.errors import IbolError, unknown
+
+HELP = """usage: ibol COMMAND [OPTIONS]
+
+Unsupervised skill discovery in continuous control (IBOL, ICML 2021).
+
+train
+  sac ENV           plain SAC on an environment's own reward
+  resume RUN        continue an interrupted run exactly where it stood
+use
+  evaluate RUN...   returns of trained policies next to a random policy
+look up
+  envs              environments and their sizes
+  presets [COMMAND] settings of the presets, side by side
+  normalize ENV     observation statistics under random actions
+
+'ibol COMMAND --help' explains a command; 'ibol --version' prints the version."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command; exits with 2 and one sentence if something is wrong."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if not args or args[0] in ("-h", "--help", "help"):
+            print(HELP)
+        elif args[0] == "--version":
+            print(f"ibol {ibol.__version__}")
+        elif args[0] in COMMANDS:
+            COMMANDS[args[0]](args[1:])
+        else:
+            raise unknown("command", args[0], COMMANDS)
+    except IbolError as error:
+        print(f"ibol: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("ibol: stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)
+
+
+def _parse(kind: Any, argv: Sequence[str], command: str, description: str, default: Any = None) -> Any:
+    """Parse with tyro; the flags of nested settings carry no prefix."""
+    options = {} if default is None else {"default": default}
+    config = (tyro.conf.OmitArgPrefixes,)
+    return tyro.cli(kind, args=argv, prog=f"ibol {command}", description=description, config=config, **options)
+
+
+def _train(method: str, description: str) -> Callable[[list[str]], None]:
+    """The command that trains a method: the preset gives the defaults, flags override them."""
+
+    def command(argv: list[str]) -> None:
+        from ibol import methods, presets
+        from ibol.envs.settings import EnvSettings
+        from ibol.runs.loop import RunSettings
+
+        config_type = methods.find(method).CONFIG
+
+        @dataclass(frozen=True)
+        class Command:
+            env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+            """A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."""
+            settings: config_type  # type: ignore[valid-type]
+            """How it learns; the preset gives the defaults."""
+            env_settings: EnvSettings
+            """How the environment is run."""
+            run_settings: RunSettings
+            """How the run is kept."""
+            preset: str = presets.DEFAULT
+            """Where the defaults come from ('ibol presets' lists them)."""
+
+        preset = _peek(argv, "--preset") or presets.DEFAULT
+        env = argv[0] if argv and not argv[0].startswith("-") else ""
+        for _ in range(2):
+            defaults = presets.build(config_type, method, preset, env)
+            start = Command(
+                env=env or tyro.MISSING, settings=defaults, env_settings=EnvSettings(), run_settings=RunSettings(),
+                preset=preset,
+            )  # fmt: skip
+            parsed = _parse(Command, argv, method, description, start)
+            if parsed.env == env:
+                break
+            env = parsed.env  # it came after a flag: take this environment's defaults
+        run, finished = methods.start(
+            method,
+            parsed.env,
+            parsed.settings,
+            preset=preset,
+            env_settings=parsed.env_settings,
+            run_settings=parsed.run_settings,
+        )
+        _report(run, finished)
+
+    return command
+
+
+def _resume(argv: list[str]) -> None:
+    from ibol import methods
+    from ibol.runs.loop import RunSettings
+
+    @dataclass(frozen=True)
+    class Resume:
+        run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+        """The run directory."""
+        epochs: int | None = None
+        """Train to this many epochs instead of the run's own number."""
+        checkpoint_minutes: float = RunSettings.checkpoint_minutes
+        """Time between checkpoints; 0 saves after every epoch."""
+        tensorboard: bool = False
+        """Also write TensorBoard files."""
+        quiet: bool = False
+        """Show no progress."""
+
+    given = _parse(Resume, argv, "resume", "Continue an interrupted run exactly where its last checkpoint stands.")
+    settings = RunSettings(
+        checkpoint_minutes=given.checkpoint_minutes, tensorboard=given.tensorboard, quiet=given.quiet
+    )
+    _report(*methods.resume(given.run, settings, given.epochs))
+
+
+def _evaluate(argv: list[str]) -> None:
+    from ibol.evaluation.returns import evaluate_runs
+
+    @dataclass(frozen=True)
+    class Evaluate:
+        runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Run directories."""
+        episodes: int = 64
+        """Episodes for each policy."""
+        seed: int = 0
+        """Decides the initial states."""
+        json: Path | None = None
+        """Also write the numbers to this file."""
+
+    given = _parse(Evaluate, argv, "evaluate", "Returns of the runs' policies (mode) next to a random policy.")
+    evaluate_runs(given.runs, episodes=given.episodes, seed=given.seed, json_file=given.json)
+
+
+def _envs(argv: list[str]) -> None:
+    from ibol.tables import envs_table, show
+
+    @dataclass(frozen=True)
+    class Envs:
+        pass
+
+    _parse(Envs, argv, "envs", "List the environments that come with ibol.")
+    show(envs_table())
+
+
+def _presets(argv: list[str]) -> None:
+    from ibol import presets
+    from ibol.tables import presets_table, show
+
+    @dataclass(frozen=True)
+    class Presets:
+        command: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="COMMAND")] = ""
+        """The command whose presets to show (default: all)."""
+        env: str = ""
+        """Show the values for this environment."""
+
+    given = _parse(Presets, argv, "presets", "Show the settings of the presets side by side.")
+    for command in [given.command] if given.command else presets.commands():
+        show(presets_table(command, given.env))
+
+
+def _normalize(argv: list[str]) -> None:
+    from ibol.learners import normalizer
+    from ibol.runs.directory import versions
+    from ibol.tables import normalizer_table, show
+
+    @dataclass(frozen=True)
+    class Normalize:
+        env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+        """The environment."""
+        trajectories: int = normalizer.PAPER_TRAJECTORIES
+        """Episodes of random actions."""
+        steps: int = normalizer.PAPER_STEPS
+        """Steps of each."""
+        seed: int = 0
+        """Decides initial states and actions."""
+        update: bool = False
+        """Make these the values that ship with ibol (for its developers)."""
+
+    given = _parse(Normalize, argv, "normalize", "Mean and standard deviation of states under random actions.")
+    provenance = {"trajectories": given.trajectories, "steps": given.steps, "seed": given.seed}
+    found = normalizer.compute_normalizer(given.env, **provenance)
+    show(normalizer_table(given.env, found))
+    if given.update:
+        provenance["mujoco"] = versions()["mujoco"]
+        print(f"written to {normalizer.save_normalizer(given.env, found, provenance)}")
+
+
+def _peek(argv: Sequence[str], flag: str) -> str | None:
+    """The value of a flag that must be known before the others' defaults are."""
+    for i, arg in enumerate(argv):
+        if arg.startswith(f"{flag}="):
+            return arg.partition("=")[2]
+        if arg == flag and i + 1 < len(argv):
+            return argv[i + 1]
+    return None
+
+
+def _report(run: Any, finished: bool) -> None:
+    if finished:
+        print(f"done: {run.path} holds the policy (checkpoints/) and its curves (metrics.jsonl)")
+        print(f"next: ibol evaluate {run.path}")
+    else:
+        print(f"stopped and saved; continue with: ibol resume {run.path}")
+        sys.exit(130)
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "sac": _train("sac", "Train plain SAC on an environment's own reward."),
+    "resume": _resume,
+    "evaluate": _evaluate,
+    "envs": _envs,
+    "presets": _presets,
+    "normalize": _normalize,
+}

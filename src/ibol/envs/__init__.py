@@ -1,0 +1,80 @@
+"""Environments: the paper's robots and PointEnv, batched, and anybody's Gymnasium environment.
+
+env = ibol.make("ant", num_envs=64)
+obs, info = env.reset(seed=0)
+obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+"""
+
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from ibol.envs.base import BatchedEnv
+from ibol.envs.gym_env import Factory, GymEnv
+from ibol.envs.point import PointEnv
+from ibol.envs.robot_env import RobotEnv
+from ibol.envs.robots import ROBOTS, Robot
+from ibol.envs.single import register_envs
+from ibol.errors import IbolError
+
+__all__ = ["ROBOTS", "BatchedEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "make", "names"]
+
+Env = BatchedEnv | GymEnv
+
+
+def names() -> list[str]:
+    """The names of the environments that come with `ibol`."""
+    return [*ROBOTS, "point"]
+
+
+def make(
+    env: str | Factory,
+    num_envs: int = 1,
+    num_threads: int | None = None,
+    seed: int = 0,
+    *,
+    horizon: int | None = None,
+    location_dims: tuple[int, ...] | None = None,
+    autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+    **options: Any,
+) -> Env:
+    """Make `num_envs` copies of an environment as one Gymnasium `VectorEnv`.
+
+    Args:
+        env: a name of `ibol.envs.names()`, a Gymnasium id, `module:function`, or a function that makes a Gymnasium
+            environment with Box spaces.
+        num_envs: how many copies are stepped together.
+        num_threads: threads that step a robot's simulations (None: one for each core).
+        seed: environment `i` starts from `seed + i`.
+        horizon: episode length in steps (None: the environment's own).
+        location_dims: for an own environment, the state dimensions that say where the agent is.
+        autoreset: what happens when an episode ends (see `BatchedEnv`).
+        options: `terminate=False` for a robot whose episodes always last for the whole horizon;
+            `processes=True` to run each copy of an own environment in a process of its own.
+    """
+    if isinstance(env, str) and env in names() and location_dims is not None:
+        raise IbolError(f"location_dims are for own environments; those of {env} are fixed")
+    if env == "point":
+        return PointEnv(num_envs=num_envs, seed=seed, horizon=horizon, autoreset=autoreset, **options)
+    if isinstance(env, str) and env in ROBOTS:
+        return RobotEnv(
+            ROBOTS[env],
+            num_envs=num_envs,
+            num_threads=num_threads,
+            seed=seed,
+            horizon=horizon,
+            autoreset=autoreset,
+            **options,
+        )
+    return GymEnv(
+        env,
+        num_envs=num_envs,
+        seed=seed,
+        horizon=horizon,
+        location_dims=location_dims or (),
+        autoreset=autoreset,
+        **options,
+    )
+
+
+register_envs(names())

@@ -1,0 +1,134 @@
+"""Anybody's Gymnasium environment in the place of a robot, through Gymnasium's own vectorisation."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import batch_space
+from gymnasium.wrappers import FlattenObservation, RescaleAction, TimeLimit
+from numpy.typing import ArrayLike
+
+from ibol.errors import IbolError, unknown
+
+Factory = Callable[[], gymnasium.Env[Any, Any]]
+
+
+class GymEnv(VectorEnv[Any, Any, Any]):
+    """`num_envs` copies of a Gymnasium environment with Box spaces, with the attributes of a `BatchedEnv`.
+
+    Observations are flattened to vectors and actions rescaled to [-1, 1]^m. `location_dims` are the state dimensions
+    that say where the agent is. With `processes=True` every copy runs in a process of its own.
+    """
+
+    def __init__(
+        self,
+        source: str | Factory,
+        *,
+        num_envs: int = 1,
+        seed: int = 0,
+        horizon: int | None = None,
+        location_dims: tuple[int, ...] = (),
+        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        processes: bool = False,
+    ) -> None:
+        if num_envs < 1:
+            raise IbolError(f"num_envs is {num_envs}, but at least 1 environment is needed")
+        self.name = source if isinstance(source, str) else _qualified_name(source)
+        create = find_factory(source) if isinstance(source, str) else source
+        probe = create()
+        limit = horizon if horizon is not None else _time_limit(probe)
+        _check_spaces(self.name, probe)
+        probe.close()
+        if limit is None:
+            raise IbolError(f"{self.name} has no time limit of its own: give the episode length with horizon")
+        self.horizon = int(limit)
+
+        def build() -> gymnasium.Env[Any, Any]:
+            env = create()
+            if horizon is not None:
+                env = TimeLimit(env, horizon)
+            if len(env.observation_space.shape or ()) != 1:
+                env = FlattenObservation(env)
+            return RescaleAction(env, np.float32(-1.0), np.float32(1.0))
+
+        self._envs: VectorEnv[Any, Any, Any]
+        if processes:
+            self._envs = AsyncVectorEnv([build] * num_envs, context="forkserver", autoreset_mode=autoreset)
+        else:
+            self._envs = SyncVectorEnv([build] * num_envs, autoreset_mode=autoreset)
+        self.num_envs = num_envs
+        self.autoreset = autoreset
+        self.metadata = self._envs.metadata
+        self.single_observation_space = self._envs.single_observation_space
+        action_dim = int(np.prod(self._envs.single_action_space.shape or ()))
+        self.single_action_space = Box(-1.0, 1.0, (action_dim,), np.float32)
+        self.observation_space = self._envs.observation_space
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        state_dim = self.single_observation_space.shape[0] if self.single_observation_space.shape else 0
+        if any(not 0 <= i < state_dim for i in location_dims):
+            raise IbolError(
+                f"location_dims are {location_dims}, but the state of {self.name} has {state_dim} dimensions"
+            )
+        self.location_dims = tuple(location_dims)
+        self._first_seed: int | None = seed
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes; the first reset without a seed uses the one given at construction."""
+        if seed is None:
+            seed = self._first_seed
+        self._first_seed = None
+        return self._envs.reset(seed=seed, options=options)  # type: ignore[arg-type]
+
+    def step(self, actions: ArrayLike) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Advance every copy by one step."""
+        acts = np.clip(np.asarray(actions, np.float32), -1.0, 1.0)
+        return self._envs.step(acts.reshape((self.num_envs, *(self._envs.single_action_space.shape or ()))))
+
+    def close(self, **kwargs: Any) -> None:
+        """Close all copies."""
+        self._envs.close(**kwargs)
+
+
+def find_factory(name: str) -> Factory:
+    """What makes the environment `name`: a Gymnasium id, or `module:function` that returns an environment."""
+    if name in gymnasium.registry:
+        return lambda: gymnasium.make(name)
+    module_name, _, attribute = name.partition(":")
+    if attribute:
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise IbolError(f"the environment {name!r} needs the module {module_name!r}: {error}") from None
+        if attribute in gymnasium.registry:
+            return lambda: gymnasium.make(attribute)
+        found = getattr(module, attribute, None)
+        if callable(found):
+            return found
+        raise IbolError(f"the module {module_name!r} has no environment or function {attribute!r}")
+    from ibol.envs import names
+
+    hint = ", a Gymnasium id such as 'Pendulum-v1', or 'module:function' that makes a Gymnasium environment"
+    raise unknown("environment", name, names(), hint)
+
+
+def _time_limit(env: gymnasium.Env[Any, Any]) -> int | None:
+    return None if env.spec is None else env.spec.max_episode_steps
+
+
+def _check_spaces(name: str, env: gymnasium.Env[Any, Any]) -> None:
+    for kind, space in (("observation", env.observation_space), ("action", env.action_space)):
+        if not isinstance(space, Box):
+            raise IbolError(f"the {kind} space of {name} is {type(space).__name__}, but only Box spaces are supported")
+    if not (np.isfinite(env.action_space.low).all() and np.isfinite(env.action_space.high).all()):  # type: ignore[attr-defined]
+        raise IbolError(f"the action space of {name} is unbounded, but actions need finite limits")
+
+
+def _qualified_name(factory: Factory) -> str:
+    module, name = getattr(factory, "__module__", ""), getattr(factory, "__qualname__", repr(factory))
+    return f"{module}:{name}"

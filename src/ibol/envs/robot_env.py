@@ -1,0 +1,120 @@
+"""A robot as a batched environment on `mujoco.batch`."""
+
+import mujoco
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from mujoco.batch import Batch, SimulationError
+
+from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
+from ibol.envs.robots import Robot, load_model, quiet_mujoco
+from ibol.errors import IbolError
+
+_DIVERGED = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL)]
+_DIVERGED.append(int(mujoco.mjtWarning.mjWARN_BADQACC))
+
+
+class RobotEnv(BatchedEnv):
+    """`num_envs` simulations of one robot, stepped on `num_threads` threads (None: one for each core).
+
+    The state is qpos followed by qvel. A simulation that diverges is cut (truncated) at its last good state.
+    With `terminate=False` the robot's episodes always last for the whole horizon.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        num_envs: int = 1,
+        num_threads: int | None = None,
+        seed: int = 0,
+        horizon: int | None = None,
+        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        terminate: bool = True,
+    ) -> None:
+        if num_threads is not None and num_threads < 1:
+            raise IbolError(f"num_threads is {num_threads}, but at least 1 thread is needed")
+        self.robot = robot
+        self.terminate = terminate
+        self.model = load_model(robot)
+        self.dt = robot.frame_skip * self.model.opt.timestep
+        nq, nv = self.model.nq, self.model.nv
+        super().__init__(
+            robot.name,
+            num_envs=num_envs,
+            state_dim=nq + nv,
+            action_dim=self.model.nu,
+            horizon=robot.horizon if horizon is None else horizon,
+            location_dims=robot.location_dims,
+            seed=seed,
+            autoreset=autoreset,
+        )
+        self._batch = Batch(self.model, num_envs, num_threads or 0)
+        self._ctrl, self._qpos = self._batch.bind("ctrl"), self._batch.bind("qpos")
+        # qpos and qvel lie side by side in the rows, so that one copy makes the observation.
+        qpos_start, _ = self._batch._component(mujoco.mjtState.mjSTATE_QPOS)
+        qvel_start, _ = self._batch._component(mujoco.mjtState.mjSTATE_QVEL)
+        assert qvel_start == qpos_start + nq
+        self._state = self._batch.state[:, qpos_start : qvel_start + nv]
+        self._nq = nq
+        self._has_free_joint = self.model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
+        self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        self._rest = self._batch.state[0].copy()
+        low, high = self.model.actuator_ctrlrange.T
+        self._ctrl_scale, self._ctrl_offset = (high - low) / 2, (high + low) / 2
+        self._bad_counts = np.zeros(num_envs, np.int64)
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that step the simulations."""
+        return int(self._batch.nthread)
+
+    def _reset(self, ids: Ints) -> Floats:
+        robot, nq = self.robot, self._nq
+        nv = self._state.shape[1] - nq
+        self._batch.state[ids] = self._rest
+        noise = np.empty((len(ids), nq + nv))
+        for row, i in enumerate(ids):
+            rng = self._rngs[i]
+            noise[row, :nq] = rng.uniform(-robot.qpos_noise, robot.qpos_noise, nq)
+            if robot.qvel_noise_is_normal:
+                noise[row, nq:] = robot.qvel_noise * rng.standard_normal(nv)
+            else:
+                noise[row, nq:] = rng.uniform(-robot.qvel_noise, robot.qvel_noise, nv)
+        state = self._state[ids] + noise
+        if self._has_free_joint:
+            state[:, 3:7] /= np.linalg.norm(state[:, 3:7], axis=1, keepdims=True)
+        self._state[ids] = state
+        return self._observation(state)
+
+    def _advance(self, actions: Floats, ids: Ints | None) -> tuple[Floats, Floats, Bools, Bools]:
+        robot = self.robot
+        ctrl = actions * self._ctrl_scale + self._ctrl_offset
+        self._ctrl[:] = ctrl
+        x_before = self._qpos[:, 0].copy()
+        diverged = np.zeros(self.num_envs, bool)
+        with quiet_mujoco():
+            try:
+                self._batch.step(ids, nstep=robot.frame_skip)
+            except SimulationError as error:
+                diverged[error.ids] = True
+        obs = self._observation(self._state.copy())
+        # MuJoCo resets a simulation with a bad state by itself and counts it as a warning.
+        bad_counts = self._batch.warning[:, _DIVERGED, 1].sum(axis=1)
+        diverged |= bad_counts > self._bad_counts
+        self._bad_counts = bad_counts
+        if not np.isfinite(obs).all():
+            diverged |= ~np.isfinite(obs).all(axis=1)
+        velocity = (self._qpos[:, 0] - x_before) / self.dt
+        reward = robot.forward_weight * velocity + robot.alive_reward
+        reward -= robot.control_cost * np.einsum("ij,ij->i", ctrl, ctrl)
+        if robot.healthy_height is None or not self.terminate:
+            return obs, reward, np.zeros(self.num_envs, bool), diverged
+        low, high = robot.healthy_height
+        height = obs[:, 2]
+        return obs, reward, (height < low) | (height > high), diverged
+
+    def _observation(self, state: Floats) -> Floats:
+        clip = self.robot.velocity_clip
+        if clip is not None:
+            np.clip(state[:, self._nq :], -clip, clip, out=state[:, self._nq :])
+        return state

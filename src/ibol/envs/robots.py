@@ -1,0 +1,129 @@
+"""The paper's robots as data, and the loading of their models from the installed Gymnasium package."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import mujoco
+
+
+@dataclass(frozen=True)
+class Robot:
+    """One robot: its model, its episode and its external reward.
+
+    The state is `qpos` followed by `qvel`. The external reward of a step is
+    `forward_weight * (x' - x) / dt + alive_reward - control_cost * |ctrl|^2` with `ctrl` in actuator units.
+    """
+
+    name: str
+    summary: str
+    model_file: str
+    frame_skip: int
+    horizon: int
+    qpos_noise: float
+    """Initial positions are the model's plus U(-qpos_noise, qpos_noise)."""
+    qvel_noise: float
+    """Initial velocities: scale of the normal or half-width of the uniform noise."""
+    qvel_noise_is_normal: bool
+    location_dims: tuple[int, ...]
+    """Where the robot is: the dimensions that the linearizer does not see and the metrics look at."""
+    control_cost: float
+    alive_reward: float = 0.0
+    forward_weight: float = 1.0
+    velocity_clip: float | None = None
+    healthy_height: tuple[float, float] | None = None
+    """The episode terminates when the torso's height leaves this range."""
+    total_mass: float | None = None
+    """What the model file asks for through the deprecated `settotalmass`."""
+
+
+ROBOTS: dict[str, Robot] = {
+    robot.name: robot
+    for robot in (
+        Robot(
+            name="ant",
+            summary="four-legged, moves in the plane; the paper's main robot",
+            model_file="ant.xml",
+            frame_skip=5,
+            horizon=200,
+            qpos_noise=0.1,
+            qvel_noise=0.1,
+            qvel_noise_is_normal=True,
+            location_dims=(0, 1),
+            control_cost=0.5,
+            alive_reward=1.0,
+        ),
+        Robot(
+            name="half_cheetah",
+            summary="two-legged runner in a vertical plane",
+            model_file="half_cheetah.xml",
+            frame_skip=5,
+            horizon=200,
+            qpos_noise=0.1,
+            qvel_noise=0.1,
+            qvel_noise_is_normal=True,
+            location_dims=(0,),
+            control_cost=0.1,
+            total_mass=14.0,
+        ),
+        Robot(
+            name="hopper",
+            summary="one-legged hopper in a vertical plane, never terminates",
+            model_file="hopper.xml",
+            frame_skip=4,
+            horizon=500,
+            qpos_noise=0.005,
+            qvel_noise=0.005,
+            qvel_noise_is_normal=False,
+            location_dims=(0,),
+            control_cost=1e-3,
+            alive_reward=1.0,
+            velocity_clip=10.0,
+        ),
+        Robot(
+            name="humanoid",
+            summary="two-legged humanoid, terminates when it falls",
+            model_file="humanoid.xml",
+            frame_skip=5,
+            horizon=1000,
+            qpos_noise=0.01,
+            qvel_noise=0.01,
+            qvel_noise_is_normal=False,
+            location_dims=(0, 1),
+            control_cost=0.1,
+            alive_reward=5.0,
+            forward_weight=1.25,
+            healthy_height=(1.0, 2.0),
+        ),
+    )
+}
+
+
+def load_model(robot: Robot) -> Any:
+    """The robot's `mujoco.MjModel`, read from the files that Gymnasium ships."""
+    path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / robot.model_file
+    with quiet_mujoco():
+        spec = mujoco.MjSpec.from_file(str(path))
+        if robot.total_mass is not None:
+            spec.compiler.settotalmass = -1
+        model = spec.compile()
+        if robot.total_mass is not None:
+            mujoco.mj_setTotalmass(model, robot.total_mass)
+            mujoco.mj_setConst(model, mujoco.MjData(model))
+    return model
+
+
+@contextmanager
+def quiet_mujoco() -> Iterator[None]:
+    """Keep MuJoCo from writing MUJOCO_LOG.TXT and to the terminal: we report what goes wrong ourselves."""
+    before, silent = mujoco.MjLogConfig.get(), mujoco.MjLogConfig.get()
+    silent.logto_file = False
+    silent.logto_console = False
+    silent.set()
+    try:
+        yield
+    finally:
+        before.set()

@@ -1,0 +1,31 @@
+"""Which environment a run uses, and how."""
+
+from dataclasses import dataclass
+
+from gymnasium.vector import AutoresetMode
+
+from ibol.envs import Env, make, names
+
+
+@dataclass(frozen=True)
+class EnvSettings:
+    """How the environment is run."""
+
+    horizon: int | None = None
+    """Steps in an episode (default: the environment's own)."""
+    location_dims: tuple[int, ...] | None = None
+    """For an own environment: the state dimensions that say where the agent is."""
+    num_threads: int | None = None
+    """Threads that step the simulations (default: one for each core)."""
+
+    def make(self, env: str, num_envs: int) -> Env:
+        """A batch of `num_envs` copies for whole episodes: where it can, an ended episode rests and costs nothing."""
+        autoreset = AutoresetMode.DISABLED if env in names() else AutoresetMode.SAME_STEP
+        return make(
+            env,
+            num_envs,
+            self.num_threads,
+            horizon=self.horizon,
+            location_dims=self.location_dims,
+            autoreset=autoreset,
+        )

@@ -1,0 +1,1 @@
+"""What trained policies are worth."""

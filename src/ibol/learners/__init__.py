@@ -1,0 +1,1 @@
+"""How policies learn: roll-outs, replay, normalisers and soft actor-critic."""

@@ -1,0 +1,80 @@
+"""Whole trajectories from a batched environment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibol.envs import Env
+
+Act = Callable[[NDArray[np.float32], int], Any]
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """N whole episodes, padded to the longest; after its end an episode's last state is repeated and the rest is 0."""
+
+    states: NDArray[np.float32]  # (N, T + 1, n), raw
+    actions: NDArray[np.float32]  # (N, T, m)
+    rewards: NDArray[np.float32]  # (N, T), external
+    lengths: NDArray[np.int64]  # (N,), steps taken
+    terminated: NDArray[np.bool_]  # (N,), ended by the environment rather than by the time limit
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """(N, T), true for the steps that were taken."""
+        return np.arange(self.actions.shape[1]) < self.lengths[:, None]
+
+    @property
+    def returns(self) -> NDArray[np.float32]:
+        """(N,), the undiscounted sum of external rewards."""
+        return self.rewards.sum(axis=1)
+
+    @property
+    def num_steps(self) -> int:
+        """Environment steps in all episodes together."""
+        return int(self.lengths.sum())
+
+
+def collect(env: Env, act: Act, *, seed: int) -> Trajectories:
+    """One episode of each of the environment's copies, from a reset with `seed`.
+
+    `act(states, t)` maps the whole batch of current states (N, n) to actions (N, m); make it one jitted call. What it
+    answers for copies that have ended already is ignored.
+    """
+    obs, _ = env.reset(seed=seed)
+    count, horizon = env.num_envs, env.horizon
+    state_dim, action_dim = obs.shape[1], env.single_action_space.shape[0]  # type: ignore[index]
+    # Time first while collecting: each step then writes one contiguous block.
+    states = np.zeros((horizon + 1, count, state_dim), np.float32)
+    actions = np.zeros((horizon, count, action_dim), np.float32)
+    rewards = np.zeros((horizon, count), np.float32)
+    lengths = np.zeros(count, np.int64)
+    terminated = np.zeros(count, bool)
+    running = np.ones(count, bool)
+    states[0] = obs
+    steps = 0
+    while steps < horizon and running.any():
+        action = np.asarray(act(np.asarray(obs, np.float32), steps))
+        obs, reward, ended, cut, info = env.step(action)
+        reached = obs
+        if "final_obs" in info:
+            final = np.stack(info["final_obs"][info["_final_obs"]])
+            reached = obs.copy()
+            reached[info["_final_obs"]] = final
+        states[steps + 1] = np.where(running[:, None], reached, states[steps])
+        actions[steps] = np.where(running[:, None], action, 0.0)
+        rewards[steps] = np.where(running, reward, 0.0)
+        lengths += running
+        terminated |= running & ended
+        running &= ~(ended | cut)
+        steps += 1
+    return Trajectories(
+        states[: steps + 1].swapaxes(0, 1),
+        actions[:steps].swapaxes(0, 1),
+        rewards[:steps].swapaxes(0, 1),
+        lengths,
+        terminated,
+    )

@@ -1,0 +1,162 @@
+"""Soft actor-critic as the authors use it: twin critics, learnt temperature, one pure update function.
+
+`inputs` are whatever the policy sees: normalised states, with a goal or a latent appended where there is one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from ibol.nn.distributions import ActionDistribution
+from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy, TwinCritic
+
+Policy = TanhGaussianPolicy | BetaPolicy
+Info = dict[str, Array]
+
+
+class Batch(NamedTuple):
+    """Transitions; `dones` is 1 where no future value may be added."""
+
+    inputs: Array  # (B, k)
+    actions: Array  # (B, m)
+    rewards: Array  # (B,)
+    next_inputs: Array  # (B, k)
+    dones: Array  # (B,)
+
+
+@dataclass(frozen=True)
+class SACSettings:
+    """What an update needs to know; a static argument of the jitted functions."""
+
+    learning_rate: float
+    discount: float
+    tau: float
+    target_entropy: float
+    learn_temperature: bool
+    target_every_step: bool
+    """Move the target networks after each gradient step; otherwise once after all of a call."""
+
+
+class SACState(eqx.Module):
+    """Everything that learns."""
+
+    policy: Policy
+    critic: TwinCritic
+    target: TwinCritic
+    log_temperature: Array
+    optimizers: tuple[optax.OptState, optax.OptState, optax.OptState]
+
+
+def create(
+    inputs: int,
+    actions: int,
+    hidden: Sequence[int],
+    *,
+    temperature: float,
+    settings: SACSettings,
+    key: Array,
+    layer_norm: bool = False,
+    policy_type: type[TanhGaussianPolicy] | type[BetaPolicy] = TanhGaussianPolicy,
+) -> SACState:
+    """Fresh networks and optimisers."""
+    policy_key, critic_key = jax.random.split(key)
+    policy = policy_type(inputs, actions, hidden, policy_key, layer_norm)
+    critic = TwinCritic(inputs + actions, hidden, critic_key, layer_norm)
+    log_temperature = jnp.log(jnp.float32(temperature))
+    adam = _adam(settings)
+    optimizers = (adam.init(eqx.filter(policy, eqx.is_array)), adam.init(eqx.filter(critic, eqx.is_array)))
+    return SACState(policy, critic, critic, log_temperature, (*optimizers, adam.init(log_temperature)))
+
+
+def critic_loss(critic: TwinCritic, batch: Batch, targets: Array) -> tuple[Array, Info]:
+    """0.5 E[(Q_i(s, a) - y)^2], summed over both critics."""
+    first, second = critic(batch.inputs, batch.actions)
+    loss = 0.5 * jnp.mean((first - targets) ** 2) + 0.5 * jnp.mean((second - targets) ** 2)
+    return loss, {"critic_loss": loss, "q_mean": first.mean()}
+
+
+def policy_loss(policy: Policy, critic: TwinCritic, temperature: Array, batch: Batch, key: Array) -> tuple[Array, Info]:
+    """E[alpha log pi(a|s) - min_i Q_i(s, a)] with reparameterised a ~ pi."""
+    distribution: ActionDistribution = policy(batch.inputs)
+    actions, log_prob = distribution.sample_and_log_prob(key)
+    loss = jnp.mean(temperature * log_prob - jnp.minimum(*critic(batch.inputs, actions)))
+    return loss, {"policy_loss": loss, "entropy": -log_prob.mean()}
+
+
+def bellman_targets(state: SACState, batch: Batch, settings: SACSettings, key: Array) -> Array:
+    """y = r + gamma (1 - done) [min_i Q'_i(s', a') - alpha log pi(a'|s')] with a' ~ pi(.|s')."""
+    distribution: ActionDistribution = state.policy(batch.next_inputs)
+    actions, log_prob = distribution.sample_and_log_prob(key)
+    value = jnp.minimum(*state.target(batch.next_inputs, actions)) - jnp.exp(state.log_temperature) * log_prob
+    return batch.rewards + settings.discount * (1 - batch.dones) * value
+
+
+def update(state: SACState, batch: Batch, key: Array, settings: SACSettings) -> tuple[SACState, Info]:
+    """One gradient step: critics, then the policy against the new critics, then the temperature."""
+    target_key, policy_key = jax.random.split(key)
+    adam = _adam(settings)
+    policy_opt, critic_opt, temperature_opt = state.optimizers
+
+    targets = jax.lax.stop_gradient(bellman_targets(state, batch, settings, target_key))
+    grads, critic_info = jax.grad(critic_loss, has_aux=True)(state.critic, batch, targets)
+    steps, critic_opt = adam.update(grads, critic_opt)
+    critic = optax.apply_updates(state.critic, steps)
+
+    temperature = jnp.exp(state.log_temperature)
+    grads, policy_info = jax.grad(policy_loss, has_aux=True)(state.policy, critic, temperature, batch, policy_key)
+    steps, policy_opt = adam.update(grads, policy_opt)
+    policy = optax.apply_updates(state.policy, steps)
+
+    log_temperature = state.log_temperature
+    if settings.learn_temperature:
+        # d/d(log alpha) of E[-log_alpha * (log pi + H_target)]
+        gradient = policy_info["entropy"] - settings.target_entropy
+        step, temperature_opt = adam.update(gradient, temperature_opt)
+        log_temperature = log_temperature + step
+
+    target = _polyak(state.target, critic, settings.tau) if settings.target_every_step else state.target
+    new_state = SACState(policy, critic, target, log_temperature, (policy_opt, critic_opt, temperature_opt))
+    return new_state, {**critic_info, **policy_info, "temperature": jnp.exp(log_temperature)}
+
+
+@partial(jax.jit, static_argnames="settings")
+def update_many(state: SACState, batches: Batch, key: Array, settings: SACSettings) -> tuple[SACState, Info]:
+    """As many gradient steps as `batches` has along its first axis, in one call; infos are their means."""
+    keys = jax.random.split(key, batches.rewards.shape[0])
+
+    def step(state: SACState, x: tuple[Batch, Array]) -> tuple[SACState, Info]:
+        return update(state, x[0], x[1], settings)
+
+    state, infos = jax.lax.scan(step, state, (batches, keys))
+    if not settings.target_every_step:
+        state = eqx.tree_at(lambda s: s.target, state, _polyak(state.target, state.critic, settings.tau))
+    return state, jax.tree.map(jnp.mean, infos)
+
+
+@jax.jit
+def sample_actions(policy: Policy, inputs: Array, key: Array, step: int) -> Array:
+    """Random actions for a batch of inputs at step `step` of a roll-out."""
+    distribution: ActionDistribution = policy(inputs)
+    return distribution.sample(jax.random.fold_in(key, step))
+
+
+@jax.jit
+def mode_actions(policy: Policy, inputs: Array) -> Array:
+    """The most likely actions for a batch of inputs."""
+    distribution: ActionDistribution = policy(inputs)
+    return distribution.mode
+
+
+def _adam(settings: SACSettings) -> optax.GradientTransformation:
+    return optax.adam(settings.learning_rate)
+
+
+def _polyak(target: TwinCritic, critic: TwinCritic, tau: float) -> TwinCritic:
+    return jax.tree.map(lambda t, c: (1 - tau) * t + tau * c, target, critic)

@@ -1,0 +1,114 @@
+"""The two policy distributions on [-1, 1]^m: squashed Gaussian and Beta.
+
+Both offer `mode`, `sample(key)`, `sample_and_log_prob(key)` (reparameterised: gradients reach the parameters) and
+`log_prob(action)`. Arrays are (..., m); log-probabilities are summed over the last axis.
+"""
+
+from typing import Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+
+_LOG_STD_MIN, _LOG_STD_MAX = -13.815510557964274, 2.0  # log 1e-6 and the authors' upper clamp
+_JACOBIAN_EPSILON = 1e-6
+_BETA_MINIMUM = 1.05  # keeps the density unimodal and finite at the ends
+_EDGE = 1e-6
+
+
+class ActionDistribution(Protocol):
+    """What the learners ask of a policy's output."""
+
+    @property
+    def mode(self) -> Array:
+        """The most likely action."""
+        ...
+
+    def sample(self, key: Array) -> Array:
+        """A random action."""
+        ...
+
+    def sample_and_log_prob(self, key: Array) -> tuple[Array, Array]:
+        """A reparameterised random action and its log-probability."""
+        ...
+
+    def log_prob(self, action: Array) -> Array:
+        """Log-density of an action."""
+        ...
+
+
+class TanhNormal(eqx.Module):
+    """a = tanh(x), x ~ N(mean, std^2); `mode` is tanh(mean), as the authors use it."""
+
+    mean: Array
+    log_std: Array
+
+    def __init__(self, mean: Array, log_std: Array) -> None:
+        self.mean = mean
+        self.log_std = jnp.clip(log_std, _LOG_STD_MIN, _LOG_STD_MAX)
+
+    @property
+    def mode(self) -> Array:
+        """tanh of the Gaussian's mean."""
+        return jnp.tanh(self.mean)
+
+    def sample(self, key: Array) -> Array:
+        """A random action."""
+        return jnp.tanh(self._sample_before_tanh(key))
+
+    def sample_and_log_prob(self, key: Array) -> tuple[Array, Array]:
+        """A reparameterised action with its log-probability, computed from the value before the tanh."""
+        x = self._sample_before_tanh(key)
+        return jnp.tanh(x), self._log_prob_before_tanh(x)
+
+    def log_prob(self, action: Array) -> Array:
+        """Log-density of an action; precise only away from the ends, where the tanh cannot be undone."""
+        inside = jnp.clip(action, -1 + _EDGE, 1 - _EDGE)
+        return self._log_prob_before_tanh(jnp.arctanh(inside))
+
+    def _sample_before_tanh(self, key: Array) -> Array:
+        return self.mean + jnp.exp(self.log_std) * jax.random.normal(key, self.mean.shape, self.mean.dtype)
+
+    def _log_prob_before_tanh(self, x: Array) -> Array:
+        # 1 - tanh(x)^2 lies in [0, 1] already: the authors' clip only guards its rounding.
+        slope = 1 - jnp.tanh(x) ** 2
+        slope = slope + jax.lax.stop_gradient(jnp.clip(slope, 0.0, 1.0) - slope)
+        density = dist.Normal(self.mean, jnp.exp(self.log_std)).log_prob(x)
+        return jnp.sum(density - jnp.log(slope + _JACOBIAN_EPSILON), axis=-1)
+
+
+class ScaledBeta(eqx.Module):
+    """a = 2x - 1, x ~ Beta(alpha, beta) with alpha, beta >= 1.05."""
+
+    alpha: Array
+    beta: Array
+
+    def __init__(self, raw_alpha: Array, raw_beta: Array) -> None:
+        self.alpha = jax.nn.softplus(raw_alpha) + _BETA_MINIMUM
+        self.beta = jax.nn.softplus(raw_beta) + _BETA_MINIMUM
+
+    @property
+    def mode(self) -> Array:
+        """The most likely action, exactly."""
+        return 2 * (self.alpha - 1) / (self.alpha + self.beta - 2) - 1
+
+    def sample(self, key: Array) -> Array:
+        """A random action, kept 1e-6 away from the ends; gradients pass through that clip."""
+        action = 2 * dist.Beta(self.alpha, self.beta).rsample(key) - 1
+        return action + jax.lax.stop_gradient(jnp.clip(action, -1 + _EDGE, 1 - _EDGE) - action)
+
+    def sample_and_log_prob(self, key: Array) -> tuple[Array, Array]:
+        """A reparameterised action (implicit gradients of the Gamma sampler) and its log-probability."""
+        action = self.sample(key)
+        return action, self.log_prob(action)
+
+    def log_prob(self, action: Array) -> Array:
+        """Log-density of an action in (-1, 1)^m."""
+        density = dist.Beta(self.alpha, self.beta).log_prob((action + 1) / 2)
+        return jnp.sum(density - jnp.log(2.0), axis=-1)
+
+    def entropy(self) -> Array:
+        """Differential entropy in nats, in closed form."""
+        return jnp.sum(dist.Beta(self.alpha, self.beta).entropy() + jnp.log(2.0), axis=-1)

@@ -1,0 +1,220 @@
+"""Networks with the authors' initialisations: MLP, two-headed policies, twin critic, trajectory encoder.
+
+Every module takes whole batches, (..., features), and holds arrays only (all else is static), so that it can be an
+argument of `jax.jit` and an entry of a checkpoint as it is.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ibol.nn.distributions import ScaledBeta, TanhNormal
+
+Activation = Callable[[Array], Array]
+Initializer = Literal["xavier_uniform", "xavier_normal"]
+_STD_FLOOR = 1e-6
+
+
+class Dense(eqx.Module):
+    """x W + b with Xavier weights times `scale` and zero bias."""
+
+    weight: Array
+    bias: Array
+
+    def __init__(self, inputs: int, outputs: int, init: Initializer, key: Array, scale: float = 1.0) -> None:
+        make = {
+            "xavier_uniform": jax.nn.initializers.glorot_uniform,
+            "xavier_normal": jax.nn.initializers.glorot_normal,
+        }[init]
+        self.weight = scale * make()(key, (inputs, outputs))
+        self.bias = jnp.zeros(outputs)
+
+    def __call__(self, x: Array) -> Array:
+        """(..., inputs) to (..., outputs)."""
+        return x @ self.weight + self.bias
+
+
+class Trunk(eqx.Module):
+    """The hidden layers of a network, optionally with layer norm before each activation."""
+
+    layers: tuple[Dense, ...]
+    activation: Activation = eqx.field(static=True)
+    layer_norm: bool = eqx.field(static=True)
+
+    def __init__(
+        self, inputs: int, hidden: Sequence[int], activation: Activation, init: Initializer, key: Array,
+        layer_norm: bool = False,
+    ) -> None:  # fmt: skip
+        sizes, keys = (inputs, *hidden), jax.random.split(key, len(hidden))
+        self.layers = tuple(Dense(i, o, init, k) for i, o, k in zip(sizes, hidden, keys, strict=False))
+        self.activation = activation
+        self.layer_norm = layer_norm
+
+    def __call__(self, x: Array) -> Array:
+        """(..., inputs) to (..., width of the last hidden layer)."""
+        for layer in self.layers:
+            x = layer(x)
+            if self.layer_norm:
+                x = jax.nn.standardize(x, axis=-1)
+            x = self.activation(x)
+        return x
+
+
+class MLP(eqx.Module):
+    """A trunk with one linear output layer."""
+
+    trunk: Trunk
+    output: Dense
+
+    def __init__(
+        self, inputs: int, outputs: int, hidden: Sequence[int], activation: Activation, init: Initializer, key: Array,
+        layer_norm: bool = False,
+    ) -> None:  # fmt: skip
+        trunk_key, output_key = jax.random.split(key)
+        self.trunk = Trunk(inputs, hidden, activation, init, trunk_key, layer_norm)
+        self.output = Dense(hidden[-1], outputs, init, output_key)
+
+    def __call__(self, x: Array) -> Array:
+        """(..., inputs) to (..., outputs)."""
+        return self.output(self.trunk(x))
+
+
+class _TwoHeads(eqx.Module):
+    """A tanh trunk shared by two linear heads."""
+
+    trunk: Trunk
+    heads: tuple[Dense, Dense]
+
+    def __init__(
+        self, inputs: int, outputs: int, hidden: Sequence[int], head_init: Initializer, head_scale: float, key: Array,
+        layer_norm: bool,
+    ) -> None:  # fmt: skip
+        trunk_key, first, second = jax.random.split(key, 3)
+        self.trunk = Trunk(inputs, hidden, jnp.tanh, "xavier_uniform", trunk_key, layer_norm)
+        self.heads = (
+            Dense(hidden[-1], outputs, head_init, first, head_scale),
+            Dense(hidden[-1], outputs, head_init, second, head_scale),
+        )
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        features = self.trunk(x)
+        return self.heads[0](features), self.heads[1](features)
+
+
+class TanhGaussianPolicy(eqx.Module):
+    """pi(a | x) as a tanh-Gaussian; starts near mean 0 and standard deviation 1."""
+
+    network: _TwoHeads
+
+    def __init__(self, inputs: int, actions: int, hidden: Sequence[int], key: Array, layer_norm: bool = False) -> None:
+        self.network = _TwoHeads(inputs, actions, hidden, "xavier_normal", 0.1, key, layer_norm)
+
+    def __call__(self, x: Array) -> TanhNormal:
+        """The action distribution for inputs (..., n)."""
+        return TanhNormal(*self.network(x))
+
+
+class BetaPolicy(eqx.Module):
+    """pi(a | x) as a Beta distribution scaled to [-1, 1]; starts near Beta(1.74, 1.74)."""
+
+    network: _TwoHeads
+
+    def __init__(self, inputs: int, actions: int, hidden: Sequence[int], key: Array, layer_norm: bool = False) -> None:
+        self.network = _TwoHeads(inputs, actions, hidden, "xavier_uniform", 1.0, key, layer_norm)
+
+    def __call__(self, x: Array) -> ScaledBeta:
+        """The action distribution for inputs (..., n)."""
+        return ScaledBeta(*self.network(x))
+
+
+class TwinCritic(eqx.Module):
+    """Two independent Q networks; calling it gives both values, each (...,)."""
+
+    first: MLP
+    second: MLP
+
+    def __init__(self, inputs: int, hidden: Sequence[int], key: Array, layer_norm: bool = False) -> None:
+        a, b = jax.random.split(key)
+        self.first = MLP(inputs, 1, hidden, jax.nn.relu, "xavier_normal", a, layer_norm)
+        self.second = MLP(inputs, 1, hidden, jax.nn.relu, "xavier_normal", b, layer_norm)
+
+    def __call__(self, states: Array, actions: Array) -> tuple[Array, Array]:
+        """Q values of (..., n) states and (..., m) actions."""
+        x = jnp.concatenate([states, actions], axis=-1)
+        return self.first(x)[..., 0], self.second(x)[..., 0]
+
+
+class BidirectionalLSTM(eqx.Module):
+    """One LSTM layer in each direction over padded sequences; PyTorch's default initialisation."""
+
+    forward: eqx.nn.LSTMCell
+    backward: eqx.nn.LSTMCell
+
+    def __init__(self, inputs: int, width: int, key: Array) -> None:
+        a, b = jax.random.split(key)
+        self.forward = eqx.nn.LSTMCell(inputs, width, key=a)
+        self.backward = eqx.nn.LSTMCell(inputs, width, key=b)
+
+    def __call__(self, sequences: Array, lengths: Array) -> Array:
+        """(B, T, inputs) with valid lengths (B,) to (B, T, 2 width); padded steps are zero."""
+        steps = jnp.arange(sequences.shape[1])
+        valid = steps < lengths[:, None]  # (B, T)
+        # The backward direction starts at each sequence's own last valid step.
+        flip = jnp.where(valid, lengths[:, None] - 1 - steps, steps)[..., None]  # (B, T, 1)
+        flipped = jnp.take_along_axis(sequences, flip, axis=1)
+        onward = _run_lstm(self.forward, sequences)
+        back = jnp.take_along_axis(_run_lstm(self.backward, flipped), flip, axis=1)
+        return jnp.where(valid[..., None], jnp.concatenate([onward, back], axis=-1), 0.0)
+
+
+def _run_lstm(cell: eqx.nn.LSTMCell, sequences: Array) -> Array:
+    """(B, T, inputs) to (B, T, width), from a zero state; the input part is one matrix product for all steps."""
+    assert cell.bias is not None
+    from_inputs = sequences @ cell.weight_ih.T + cell.bias  # (B, T, 4 width)
+
+    def step(carry: tuple[Array, Array], x: Array) -> tuple[tuple[Array, Array], Array]:
+        h, c = carry
+        i, f, g, o = jnp.split(x + h @ cell.weight_hh.T, 4, axis=-1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    zero = jnp.zeros((sequences.shape[0], cell.hidden_size), sequences.dtype)
+    _, outputs = jax.lax.scan(step, (zero, zero), from_inputs.swapaxes(0, 1))
+    return outputs.swapaxes(0, 1)
+
+
+class TrajectoryEncoder(eqx.Module):
+    """p(z | s_0 ... s_T-1): a bidirectional LSTM averaged over the valid steps, then an MLP each for mean and log std.
+
+    As in the authors' code, the last hidden layer of the mean's MLP starts `mean_scale` times larger, and the standard
+    deviation starts near `init_std`.
+    """
+
+    lstm: BidirectionalLSTM
+    mean: MLP
+    log_std: MLP
+
+    def __init__(
+        self, inputs: int, latents: int, hidden: Sequence[int], key: Array, init_std: float = 0.1,
+        mean_scale: float = 10.0,
+    ) -> None:  # fmt: skip
+        lstm_key, mean_key, std_key = jax.random.split(key, 3)
+        width = hidden[0]
+        self.lstm = BidirectionalLSTM(inputs, width, lstm_key)
+        mean = MLP(2 * width, latents, hidden, jax.nn.relu, "xavier_uniform", mean_key)
+        log_std = MLP(2 * width, latents, hidden, jax.nn.relu, "xavier_uniform", std_key)
+        last_hidden = mean.trunk.layers[-1].weight
+        self.mean = eqx.tree_at(lambda m: m.trunk.layers[-1].weight, mean, mean_scale * last_hidden)
+        start = jnp.full(latents, jnp.log(init_std))
+        self.log_std = eqx.tree_at(lambda m: m.output.bias, log_std, start)
+
+    def __call__(self, states: Array, lengths: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation, each (B, d), for trajectories (B, T, n) with valid lengths (B,)."""
+        outputs = self.lstm(states, lengths)
+        average = outputs.sum(axis=1) / lengths[:, None]
+        return self.mean(average), jnp.maximum(jnp.exp(self.log_std(average)), _STD_FLOOR)

@@ -1,0 +1,66 @@
+"""Presets: settings as data, one TOML file for each command.
+
+A file has a table for each preset; its `all` part holds for every environment and a part with an environment's name
+adds what differs there. `status` says what the values stand on.
+"""
+
+import dataclasses
+import tomllib
+from importlib import resources
+from typing import Any, TypeVar
+
+from ibol.errors import IbolError, unknown
+
+Config = TypeVar("Config")
+DEFAULT = "fast"
+_FOLDER = resources.files("ibol.presets")
+
+
+def commands() -> list[str]:
+    """The commands that have presets."""
+    return sorted(file.name.removesuffix(".toml") for file in _FOLDER.iterdir() if file.name.endswith(".toml"))
+
+
+def names(command: str) -> list[str]:
+    """The presets of a command."""
+    return list(_tables(command))
+
+
+def values(command: str, preset: str, env: str) -> dict[str, Any]:
+    """The settings of a preset for an environment, without its status."""
+    merged = _merged(command, preset, env)
+    merged.pop("status", None)
+    return merged
+
+
+def status(command: str, preset: str, env: str) -> str:
+    """What the values of a preset stand on for an environment."""
+    return str(_merged(command, preset, env).get("status", "untested"))
+
+
+def build(config: type[Config], command: str, preset: str, env: str) -> Config:
+    """The command's configuration with the preset's values."""
+    settings = values(command, preset, env)
+    fields = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
+    strangers = set(settings) - fields
+    if strangers:
+        raise IbolError(f"the preset {preset!r} of {command!r} sets {sorted(strangers)}, which do not exist")
+    return config(**{name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()})
+
+
+def _merged(command: str, preset: str, env: str) -> dict[str, Any]:
+    tables = _tables(command)
+    if preset not in tables:
+        raise unknown("preset", preset, tables)
+    parts = tables[preset]
+    own = parts.get(env, {})
+    # Being tuned on some environment says nothing about the others.
+    base = {name: value for name, value in parts.get("all", {}).items() if not (own and name == "status")}
+    return {**base, **own}
+
+
+def _tables(command: str) -> dict[str, Any]:
+    file = _FOLDER / f"{command}.toml"
+    if not file.is_file():
+        raise unknown("command", command, commands())
+    return tomllib.loads(file.read_text())

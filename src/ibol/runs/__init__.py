@@ -1,0 +1,1 @@
+"""Runs on disk: directories, checkpoints, metrics, progress and the loop that ties them together."""

@@ -1,0 +1,168 @@
+"""The run directory: what a run is, what it measured and where it stands.
+
+RUN/config.json               everything needed to rebuild the run, with the versions that made it
+RUN/metrics.jsonl             one JSON object for each epoch; fields that start with `time/` are wall-clock
+RUN/checkpoints/*.safetensors the last few states, named by the number of epochs done
+"""
+
+import dataclasses
+import fcntl
+import json
+import platform
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from ibol.errors import IbolError, unknown
+from ibol.runs import checkpoint
+from ibol.runs.checkpoint import Arrays, BadCheckpoint
+
+Settings = TypeVar("Settings")
+_PACKAGES = ("ibol", "mujoco", "jax", "equinox", "optax", "gymnasium", "numpy")
+_CHECKPOINT_NAME = "epoch-{:010d}.safetensors"
+
+
+class RunDirectory:
+    """One run on disk; `create` for a new one, `open` for one that exists."""
+
+    def __init__(self, path: Path, config: dict[str, Any]) -> None:
+        self.path = path
+        self.config = config
+        self._lock: IO[str] | None = None
+        self._metrics: IO[str] | None = None
+
+    @classmethod
+    def create(cls, path: Path, config: Mapping[str, Any], *, overwrite: bool = False) -> "RunDirectory":
+        """A new run in `path`; an earlier one there is replaced only with `overwrite`."""
+        if path.exists() and not path.is_dir():
+            raise IbolError(f"{path} is a file: choose another --run-dir")
+        holds_run = (path / "config.json").exists()
+        if holds_run and not overwrite:
+            raise IbolError(
+                f"{path} already holds a run: continue it with 'ibol resume {path}', choose another --run-dir, "
+                "or replace it with --overwrite"
+            )
+        if path.exists() and not holds_run and any(path.iterdir()):
+            raise IbolError(f"{path} is not empty and holds no run: choose another --run-dir")
+        run = cls(path, {**config, "versions": versions()})
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            run.lock()
+            for name in ("config.json", "metrics.jsonl"):
+                (path / name).unlink(missing_ok=True)
+            if run._checkpoints.exists():
+                shutil.rmtree(run._checkpoints)
+            run._checkpoints.mkdir()
+            run.save_config()
+        except OSError as error:
+            raise IbolError(f"cannot write to {path}: {error.strerror}; choose another --run-dir") from None
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> "RunDirectory":
+        """The run that `path` holds."""
+        file = path / "config.json"
+        if not file.exists():
+            raise IbolError(f"{path} holds no run: there is no {file}")
+        try:
+            config = json.loads(file.read_text())
+            config["command"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise IbolError(f"{file} is not the configuration of a run ({error})") from None
+        return cls(path, config)
+
+    def save_config(self) -> None:
+        """Write config.json, all of it or nothing."""
+        temporary = self.path / "config.tmp"
+        temporary.write_text(json.dumps(self.config, indent=2) + "\n")
+        temporary.replace(self.path / "config.json")
+
+    def lock(self) -> None:
+        """Be the only process that writes here, until this one ends."""
+        self._lock = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise IbolError(f"another process is training in {self.path}: wait for it or stop it") from None
+
+    # Metrics.
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        """Append one epoch's numbers."""
+        if self._metrics is None:
+            self._metrics = (self.path / "metrics.jsonl").open("a")
+        try:
+            self._metrics.write(json.dumps(row) + "\n")
+            self._metrics.flush()
+        except OSError as error:
+            raise IbolError(f"could not write {self.path / 'metrics.jsonl'}: {error.strerror}") from None
+
+    def metrics(self) -> Iterator[dict[str, Any]]:
+        """The logged epochs in order; a last line that was cut off is left out."""
+        file = self.path / "metrics.jsonl"
+        if not file.exists():
+            return
+        for line in file.read_text().splitlines(keepends=True):
+            if not line.endswith("\n"):
+                return
+            yield json.loads(line)
+
+    def forget_metrics_after(self, epoch: int) -> None:
+        """Drop what an interrupted run logged beyond its last checkpoint: those epochs are run again."""
+        kept = [json.dumps(row) + "\n" for row in self.metrics() if row["epoch"] <= epoch]
+        temporary = self.path / "metrics.tmp"
+        temporary.write_text("".join(kept))
+        temporary.replace(self.path / "metrics.jsonl")
+
+    # Checkpoints.
+
+    def save_checkpoint(self, epoch: int, arrays: Arrays, *, keep: int) -> None:
+        """Save the state after `epoch` epochs and delete all but the last `keep` checkpoints."""
+        checkpoint.save(self._checkpoints / _CHECKPOINT_NAME.format(epoch), arrays, {"epoch": epoch})
+        for old in self.checkpoints()[:-keep]:
+            old.unlink()
+
+    def checkpoints(self) -> list[Path]:
+        """Checkpoint files, oldest first."""
+        return sorted(self._checkpoints.glob("epoch-*.safetensors"))
+
+    def load_checkpoint(self, wanted: Callable[[str], bool] = lambda name: True) -> tuple[Arrays, int]:
+        """The arrays whose names are `wanted`, and the epoch, of the newest good checkpoint."""
+        files = self.checkpoints()
+        for file in reversed(files):
+            try:
+                arrays, meta = checkpoint.load(file, wanted)
+                return arrays, int(meta["epoch"])
+            except BadCheckpoint as error:
+                warnings.warn(f"{error}; falling back to the checkpoint before it", RuntimeWarning, stacklevel=2)
+        if files:
+            raise IbolError(f"none of the {len(files)} checkpoints in {self._checkpoints} can be used")
+        raise IbolError(f"{self.path} has no checkpoint yet")
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def clean(self) -> None:
+        """Remove what a killed process left half-written."""
+        for leftover in [*self.path.glob("*.tmp"), *self._checkpoints.glob("*.tmp")]:
+            leftover.unlink()
+
+
+def settings_from_json(kind: type[Settings], values: dict[str, Any]) -> Settings:
+    """A settings dataclass from JSON, whose lists become tuples again; a setting that it does not know is an error."""
+    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name in values:
+        if name not in known:
+            raise unknown("setting", name, known, hint=" (was the run made by another version?)")
+    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+
+
+def versions() -> dict[str, str]:
+    """Versions of what made a run."""
+    found = {name: version(name) for name in _PACKAGES}
+    return {"python": platform.python_version(), "platform": sys.platform, **found}

@@ -1,0 +1,158 @@
+"""The training loop of every method: epochs, metrics, checkpoints, interruption, and the watch for broken numbers."""
+
+import math
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import numpy as np
+
+from ibol.errors import IbolError
+from ibol.runs.checkpoint import Arrays
+from ibol.runs.directory import RunDirectory
+from ibol.runs.progress import TrainingProgress
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run is kept, whatever it trains."""
+
+    seed: int = 0
+    """Decides every random number of the run."""
+    run_dir: Path | None = None
+    """Where the run is kept (default: runs/ and a name made of the command, environment, preset and seed)."""
+    overwrite: bool = False
+    """Replace the run that the directory already holds."""
+    checkpoint_minutes: float = 5.0
+    """Time between checkpoints; 0 saves after every epoch."""
+    keep_checkpoints: int = 2
+    """How many of the last checkpoints are kept."""
+    tensorboard: bool = False
+    """Also write TensorBoard files (needs the extra: pip install 'ibol[tensorboard]')."""
+    quiet: bool = False
+    """Show no progress."""
+
+
+class Trainer(Protocol):
+    """What the loop needs of a method."""
+
+    epochs: int
+    headline: tuple[str, ...]
+    """The metrics that tell whether it learns."""
+
+    def train_epoch(self, epoch: int) -> dict[str, float]:
+        """Run epoch number `epoch` (from 0); everything random must follow from the seed and this number."""
+        ...
+
+    def state(self) -> Arrays:
+        """All that `restore` needs to continue exactly, by name."""
+        ...
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from what `state` gave."""
+        ...
+
+    def checkpoint_bytes(self) -> int:
+        """The size that a checkpoint may reach."""
+        ...
+
+
+def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume: bool = False) -> bool:
+    """Train to the last epoch; returns False if Ctrl-C ended it before."""
+    done = 0
+    if resume:
+        run.lock()
+        run.clean()
+        if run.checkpoints():
+            arrays, done = run.load_checkpoint()
+            trainer.restore(arrays)
+        run.forget_metrics_after(done)
+    _check_disk(run, trainer.checkpoint_bytes() * (settings.keep_checkpoints + 1))
+    board = _tensorboard(run, done) if settings.tensorboard else None
+    saved_at = time.monotonic()
+    progress = TrainingProgress(trainer.epochs, done, trainer.headline, settings.quiet)
+    with _interruptible() as interrupt, progress:
+        while done < trainer.epochs and not interrupt.requested:
+            began = time.monotonic()
+            metrics = trainer.train_epoch(done)
+            _check_finite(metrics, trainer, done, run)
+            done += 1
+            seconds = time.monotonic() - began
+            rate = metrics.pop("epoch_env_steps") / seconds
+            row = {"epoch": done, **metrics, "time/epoch_seconds": seconds, "time/env_steps_per_second": rate}
+            run.log(row)
+            if board is not None:
+                for name, value in row.items():
+                    board.add_scalar(name, value, done)
+            progress.update(done, row)
+            if time.monotonic() - saved_at >= 60 * settings.checkpoint_minutes and done < trainer.epochs:
+                run.save_checkpoint(done, trainer.state(), keep=settings.keep_checkpoints)
+                saved_at = time.monotonic()
+        run.save_checkpoint(done, trainer.state(), keep=settings.keep_checkpoints)
+    if board is not None:
+        board.close()
+    return done >= trainer.epochs
+
+
+def _check_finite(metrics: dict[str, float], trainer: Trainer, epoch: int, run: RunDirectory) -> None:
+    """Stop at the first number that is not finite, before it can reach a checkpoint."""
+    broken = [name for name, value in metrics.items() if not math.isfinite(value)]
+    if not broken:
+        learnt = {name: value for name, value in trainer.state().items() if not name.startswith("replay/")}
+        broken = [name for name, value in learnt.items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
+    if broken:
+        last = run.checkpoints()
+        kept = f"the last good checkpoint is {last[-1]}" if last else "no checkpoint was written yet"
+        raise IbolError(
+            f"{broken[0]} is not finite after epoch {epoch + 1}, so training stopped; {kept}; "
+            "a smaller learning rate usually helps"
+        )
+
+
+def _check_disk(run: RunDirectory, needed: int) -> None:
+    free = shutil.disk_usage(run.path).free
+    if free < needed:
+        raise IbolError(
+            f"the checkpoints in {run.path} may need {needed / 1e6:.0f} MB, but only {free / 1e6:.0f} MB are free: "
+            "free some space or choose another --run-dir"
+        )
+
+
+@dataclass
+class _Interrupt:
+    requested: bool = False
+
+
+@contextmanager
+def _interruptible() -> Iterator[_Interrupt]:
+    """The first Ctrl-C (or SIGTERM) asks the loop to stop after this epoch, the second one stops at once."""
+    interrupt = _Interrupt()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if interrupt.requested:
+            raise KeyboardInterrupt
+        interrupt.requested = True
+
+    try:
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread, where signals cannot be caught
+        before = {}
+    try:
+        yield interrupt
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tensorboard(run: RunDirectory, done: int) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise IbolError("--tensorboard needs an extra: pip install 'ibol[tensorboard]'") from None
+    return SummaryWriter(str(run.path / "tensorboard"), purge_step=done + 1)

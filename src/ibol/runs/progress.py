@@ -1,0 +1,73 @@
+"""Progress with rate, time left and the few numbers that tell whether it learns."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+_PLAIN_INTERVAL = 10.0
+
+
+class TrainingProgress:
+    """A bar on a terminal, a plain line every ten seconds otherwise; use it as a context manager."""
+
+    def __init__(self, total: int, done: int, headline: tuple[str, ...], quiet: bool = False) -> None:
+        self._total, self._start, self._headline = total, done, headline
+        self._begun = time.monotonic()
+        self._last_line = -_PLAIN_INTERVAL
+        self._quiet = quiet
+        self._console = Console(stderr=True)
+        self._bar: Progress | None = None
+        if self._console.is_terminal and not quiet:
+            columns = (
+                TextColumn("{task.fields[numbers]}"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"),
+                TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            )  # fmt: skip
+            self._bar = Progress(*columns, console=self._console)
+            self._task = self._bar.add_task("train", total=total, completed=done, numbers="starting")
+
+    def __enter__(self) -> "TrainingProgress":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, epoch: int, row: Mapping[str, Any]) -> None:
+        """Show that `epoch` epochs are done and what the last one measured."""
+        if self._quiet:
+            return
+        rate = (epoch - self._start) / max(time.monotonic() - self._begun, 1e-9)
+        shown = [f"{name} {row[name]:.4g}" for name in self._headline if name in row]
+        shown.append(f"{row['time/env_steps_per_second']:.0f} steps/s")
+        numbers = ", ".join(shown)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=epoch, numbers=numbers)
+            return
+        now = time.monotonic() - self._begun
+        if now - self._last_line < _PLAIN_INTERVAL and epoch < self._total:
+            return
+        self._last_line = now
+        left = (self._total - epoch) / rate
+        print(
+            f"epoch {epoch}/{self._total}: {numbers}, {_clock(now)} elapsed, {_clock(left)} left",
+            file=sys.stderr,
+        )
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
