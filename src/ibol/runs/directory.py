@@ -13,9 +13,10 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from ibol.errors import IbolError, unknown
 from ibol.runs import checkpoint
@@ -32,8 +33,6 @@ class RunDirectory:
     def __init__(self, path: Path, config: dict[str, Any]) -> None:
         self.path = path
         self.config = config
-        self._lock: IO[str] | None = None
-        self._metrics: IO[str] | None = None
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any], *, overwrite: bool = False) -> "RunDirectory":
@@ -51,13 +50,13 @@ class RunDirectory:
         run = cls(path, {**config, "versions": versions()})
         try:
             path.mkdir(parents=True, exist_ok=True)
-            run.lock()
-            for name in ("config.json", "metrics.jsonl"):
-                (path / name).unlink(missing_ok=True)
-            if run._checkpoints.exists():
-                shutil.rmtree(run._checkpoints)
-            run._checkpoints.mkdir()
-            run.save_config()
+            with run.locked():
+                for name in ("config.json", "metrics.jsonl"):
+                    (path / name).unlink(missing_ok=True)
+                if run._checkpoints.exists():
+                    shutil.rmtree(run._checkpoints)
+                run._checkpoints.mkdir()
+                run.save_config()
         except OSError as error:
             raise IbolError(f"cannot write to {path}: {error.strerror}; choose another --run-dir") from None
         return run
@@ -81,23 +80,23 @@ class RunDirectory:
         temporary.write_text(json.dumps(self.config, indent=2) + "\n")
         temporary.replace(self.path / "config.json")
 
-    def lock(self) -> None:
-        """Be the only process that writes here, until this one ends."""
-        self._lock = (self.path / ".lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise IbolError(f"another process is training in {self.path}: wait for it or stop it") from None
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only process that writes here; the system lets go of the lock if this process dies."""
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise IbolError(f"another process is training in {self.path}: wait for it or stop it") from None
+            yield
 
     # Metrics.
 
     def log(self, row: Mapping[str, Any]) -> None:
         """Append one epoch's numbers."""
-        if self._metrics is None:
-            self._metrics = (self.path / "metrics.jsonl").open("a")
         try:
-            self._metrics.write(json.dumps(row) + "\n")
-            self._metrics.flush()
+            with (self.path / "metrics.jsonl").open("a") as file:
+                file.write(json.dumps(row) + "\n")
         except OSError as error:
             raise IbolError(f"could not write {self.path / 'metrics.jsonl'}: {error.strerror}") from None
 

@@ -65,39 +65,51 @@ class Trainer(Protocol):
 
 def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume: bool = False) -> bool:
     """Train to the last epoch; returns False if Ctrl-C ended it before."""
-    done = 0
-    if resume:
-        run.lock()
-        run.clean()
-        if run.checkpoints():
-            arrays, done = run.load_checkpoint()
-            trainer.restore(arrays)
-        run.forget_metrics_after(done)
-    _check_disk(run, trainer.checkpoint_bytes() * (settings.keep_checkpoints + 1))
-    board = _tensorboard(run, done) if settings.tensorboard else None
-    saved_at = time.monotonic()
-    progress = TrainingProgress(trainer.epochs, done, trainer.headline, settings.quiet)
-    with _interruptible() as interrupt, progress:
-        while done < trainer.epochs and not interrupt.requested:
-            began = time.monotonic()
-            metrics = trainer.train_epoch(done)
-            _check_finite(metrics, trainer, done, run)
-            done += 1
-            seconds = time.monotonic() - began
-            rate = metrics.pop("epoch_env_steps") / seconds
-            row = {"epoch": done, **metrics, "time/epoch_seconds": seconds, "time/env_steps_per_second": rate}
-            run.log(row)
-            if board is not None:
-                for name, value in row.items():
-                    board.add_scalar(name, value, done)
-            progress.update(done, row)
-            if time.monotonic() - saved_at >= 60 * settings.checkpoint_minutes and done < trainer.epochs:
+    with run.locked():
+        done = _restore(trainer, run) if resume else 0
+        _check_disk(run, trainer.checkpoint_bytes() * (settings.keep_checkpoints + 1))
+        board = _tensorboard(run, done) if settings.tensorboard else None
+        progress = TrainingProgress(trainer.epochs, done, trainer.headline, settings.quiet)
+        saved_at, saved = time.monotonic(), done if resume else -1
+        with _interruptible() as interrupt, progress:
+            while done < trainer.epochs and not interrupt.requested:
+                row = _train_epoch(trainer, run, done)
+                done += 1
+                run.log(row)
+                if board is not None:
+                    for name, value in row.items():
+                        board.add_scalar(name, value, done)
+                progress.update(done, row)
+                if time.monotonic() - saved_at >= 60 * settings.checkpoint_minutes:
+                    run.save_checkpoint(done, trainer.state(), keep=settings.keep_checkpoints)
+                    saved_at, saved = time.monotonic(), done
+            if saved != done:
                 run.save_checkpoint(done, trainer.state(), keep=settings.keep_checkpoints)
-                saved_at = time.monotonic()
-        run.save_checkpoint(done, trainer.state(), keep=settings.keep_checkpoints)
-    if board is not None:
-        board.close()
-    return done >= trainer.epochs
+        if board is not None:
+            board.close()
+        return done >= trainer.epochs
+
+
+def _restore(trainer: Trainer, run: RunDirectory) -> int:
+    """Put the trainer where the last good checkpoint stands; returns the epochs done there."""
+    run.clean()
+    done = 0
+    if run.checkpoints():
+        arrays, done = run.load_checkpoint()
+        trainer.restore(arrays)
+    run.forget_metrics_after(done)
+    return done
+
+
+def _train_epoch(trainer: Trainer, run: RunDirectory, epoch: int) -> dict[str, float]:
+    """Run one epoch and make its row of the metrics."""
+    began = time.monotonic()
+    metrics = trainer.train_epoch(epoch)
+    _check_finite(metrics, trainer, epoch, run)
+    seconds = time.monotonic() - began
+    steps = metrics.pop("epoch_env_steps")
+    clock = {"time/epoch_seconds": seconds, "time/env_steps_per_second": steps / seconds}
+    return {"epoch": epoch + 1, **metrics, **clock}
 
 
 def _check_finite(metrics: dict[str, float], trainer: Trainer, epoch: int, run: RunDirectory) -> None:

@@ -1,0 +1,135 @@
+"""Physics throughput, side by side in one run: our vector env, raw `mujoco.batch`, EnvPool and Gymnasium.
+
+Random actions, observations, rewards and resets included (except for raw stepping, which is physics alone).
+Each contestant steps for a short while in turn, several rounds, so that a noisy machine hits all alike; the rates are
+medians over the rounds and the ratios medians of the rounds' ratios.
+
+    pip install 'ibol[benchmarks]'
+    python benchmarks/physics.py --json benchmarks/results/physics.json
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+
+import gymnasium
+import mujoco
+import numpy as np
+from mujoco.batch import Batch
+
+import ibol
+from ibol.envs.robots import ROBOTS, load_model
+
+GYM_IDS = {"ant": "Ant-v5", "half_cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "humanoid": "Humanoid-v5"}
+ENVPOOL_IDS = {name: gym_id.replace("v5", "v4") for name, gym_id in GYM_IDS.items()}
+
+
+def ours(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callable[[int], None]:
+    env = ibol.make(robot, num_envs, workers)
+    env.reset(seed=0)
+    return lambda t: env.step(actions[t])
+
+
+def raw(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callable[[int], None]:
+    model = load_model(ROBOTS[robot])
+    batch = Batch(model, num_envs, workers)
+    ctrl, scale = batch.bind("ctrl"), model.actuator_ctrlrange[:, 1]
+    steps = 0
+
+    def step(t: int) -> None:
+        nonlocal steps
+        # Episodes as long as ours, so that the robots are in comparable states.
+        if steps % ROBOTS[robot].horizon == 0:
+            batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        ctrl[:] = actions[t] * scale
+        batch.step(nstep=ROBOTS[robot].frame_skip)
+        steps += 1
+
+    return step
+
+
+def envpool(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callable[[int], None]:
+    import envpool
+
+    env = envpool.make_gymnasium(
+        ENVPOOL_IDS[robot], num_envs=num_envs, num_threads=workers, max_episode_steps=ROBOTS[robot].horizon
+    )
+    env.reset()
+    scale = env.action_space.high
+    return lambda t: env.step(actions[t].astype(env.action_space.dtype) * scale)
+
+
+def gymnasium_async(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callable[[int], None]:
+    # One environment for each worker process: more processes than cores only add switching.
+    make = lambda: gymnasium.make(GYM_IDS[robot], max_episode_steps=ROBOTS[robot].horizon)  # noqa: E731
+    env = gymnasium.vector.AsyncVectorEnv([make] * workers)
+    env.reset()
+    scale = env.single_action_space.high
+    return lambda t: env.step(actions[t, :workers].astype(np.float32) * scale)
+
+
+def measure(robot: str, num_envs: int, workers: int, rounds: int, seconds: float) -> dict[str, dict[str, float]]:
+    action_dim = load_model(ROBOTS[robot]).nu
+    actions = np.random.default_rng(0).uniform(-1, 1, (1000, num_envs, action_dim))
+    contestants = {"ours": ours, "raw": raw, "envpool": envpool, "gymnasium": gymnasium_async}
+    sizes = {name: workers if name == "gymnasium" else num_envs for name in contestants}
+    steppers = {name: make(robot, num_envs, workers, actions) for name, make in contestants.items()}
+    rates: dict[str, list[float]] = {name: [] for name in contestants}
+    for step in steppers.values():
+        for t in range(20):
+            step(t)
+    for _ in range(rounds):
+        for name, step in steppers.items():
+            count, began = 0, time.perf_counter()
+            while time.perf_counter() - began < seconds:
+                step(count % len(actions))
+                count += 1
+            rates[name].append(count * sizes[name] / (time.perf_counter() - began))
+    result = {name: {"steps_per_second": statistics.median(values)} for name, values in rates.items()}
+    for name in contestants:
+        ratios = [mine / other for mine, other in zip(rates["ours"], rates[name], strict=True)]
+        result[name]["ours_over_it"] = statistics.median(ratios)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--robots", nargs="+", default=["ant", "half_cheetah"], choices=list(GYM_IDS))
+    parser.add_argument("--num-envs", type=int, default=64)
+    parser.add_argument("--workers", type=int, default=2, help="threads, or processes for Gymnasium")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each contestant in each round")
+    parser.add_argument("--json", help="also write the numbers to this file")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    results = {}
+    for robot in args.robots:
+        results[robot] = measure(robot, args.num_envs, args.workers, args.rounds, args.seconds)
+        print(f"{robot}, {args.num_envs} environments, {args.workers} workers")
+        for name, row in results[robot].items():
+            print(f"  {name:10s} {row['steps_per_second']:9.0f} steps/s   ours is {row['ours_over_it']:.2f} times it")
+    if args.json:
+        packages = ("ibol", "mujoco", "gymnasium", "envpool", "numpy")
+        settings = {"num_envs": args.num_envs, "workers": args.workers, "rounds": args.rounds, "seconds": args.seconds}
+        machine = {"python": platform.python_version(), "cores": os.cpu_count()}
+        content = {"settings": settings, "machine": machine, "versions": {p: _version(p) for p in packages}}
+        with open(args.json, "w") as file:
+            json.dump({**content, "results": results}, file, indent=2)
+            file.write("\n")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
+
+
+if __name__ == "__main__":
+    main()

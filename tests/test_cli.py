@@ -1,0 +1,193 @@
+"""The command line as a user calls it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ibol
+from ibol.cli import COMMANDS, HELP, main
+
+
+def call(*args: object) -> None:
+    main([str(arg) for arg in args])
+
+
+def fails(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    """What a wrong call says; it must exit with 2 and never show a traceback."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        call(*args)
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return said
+
+
+@pytest.fixture(scope="module")
+def smoke_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "smoke"
+    call("sac", "point", "--preset", "smoke", "--run-dir", path, "--quiet")
+    return path
+
+
+def test_help_names_every_command_and_needs_no_jax() -> None:
+    code = "import sys; from ibol.cli import main; main(['--help']); assert 'jax' not in sys.modules"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert out.strip() == HELP
+    for command in COMMANDS:
+        assert f"\n  {command} " in HELP
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        call(command, "--help")
+    assert stop.value.code == 0
+    assert f"usage: ibol {command}" in capsys.readouterr().out
+
+
+def test_every_setting_of_sac_is_a_flag_with_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        call("sac", "--help")
+    shown = capsys.readouterr().out
+    for flag in ("--learning-rate", "--hidden", "--replay-size", "--seed", "--run-dir", "--overwrite", "--horizon"):
+        assert flag in shown
+    assert "Adam's learning rate" in shown
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    call("--version")
+    assert capsys.readouterr().out.strip() == f"ibol {ibol.__version__}"
+
+
+def test_wrong_names_get_the_list_and_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "did you mean 'resume'? choose one of envs, evaluate" in fails(capsys, "resum")
+    assert "did you mean 'half_cheetah'?" in fails(capsys, "sac", "half_chetah")
+    assert "did you mean 'smoke'? choose one of fast, paper, smoke" in fails(capsys, "sac", "point", "--preset", "smok")
+    assert "did you mean 'sac'?" in fails(capsys, "presets", "sacc")
+    assert "unknown environment 'nowhere'" in fails(capsys, "normalize", "nowhere")
+
+
+def test_wrong_values_are_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "--learning-rate" in fails(capsys, "sac", "point", "--learning-rate", "fast")
+    assert "holds no run" in fails(capsys, "resume", tmp_path)
+    assert "holds no run" in fails(capsys, "evaluate", tmp_path)
+    assert "at least one run" in fails(capsys, "evaluate")
+    assert "horizon is 0" in fails(capsys, "sac", "point", "--horizon", 0, "--run-dir", tmp_path / "a")
+    said = fails(capsys, "sac", "point", "--batch-size", 0, "--run-dir", tmp_path / "b")
+    assert "goes with replay_size 0" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_training_leaves_a_complete_run(smoke_run: Path) -> None:
+    config = json.loads((smoke_run / "config.json").read_text())
+    assert config["command"] == "sac"
+    assert config["env"] == "point"
+    assert config["settings"]["hidden"] == [16, 16]
+    assert {"mujoco", "jax", "ibol"} <= set(config["versions"])
+    rows = [json.loads(line) for line in (smoke_run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["epoch"] for row in rows] == [1, 2, 3]
+    assert [row["env_steps"] for row in rows] == [100, 200, 300]
+    assert "evaluation/return" in rows[-1]
+
+
+def test_flags_override_the_preset_wherever_the_environment_stands(tmp_path: Path) -> None:
+    call("sac", "--epochs", 1, "--hidden", 8, "--quiet", "--preset=smoke", "point", "--run-dir", tmp_path / "run")
+    settings = json.loads((tmp_path / "run" / "config.json").read_text())["settings"]
+    assert settings["epochs"] == 1
+    assert settings["hidden"] == [8]
+    assert settings["batch_size"] == 32
+
+
+def test_the_default_directory_is_named_after_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("sac", "point", "--preset", "smoke", "--seed", 4, "--epochs", 1, "--quiet")
+    assert (tmp_path / "runs" / "sac-point-smoke-seed4" / "config.json").exists()
+
+
+def test_an_existing_run_is_not_overwritten(smoke_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (smoke_run / "metrics.jsonl").read_bytes()
+    said = fails(capsys, "sac", "point", "--preset", "smoke", "--run-dir", smoke_run)
+    assert "already holds a run" in said
+    assert (smoke_run / "metrics.jsonl").read_bytes() == before
+
+
+def test_resume_extends_a_finished_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    call("sac", "point", "--preset", "smoke", "--run-dir", run, "--quiet", "--epochs", 2)
+    call("resume", run, "--epochs", 4, "--quiet")
+    rows = (run / "metrics.jsonl").read_text().splitlines()
+    assert len(rows) == 4
+    assert json.loads((run / "config.json").read_text())["settings"]["epochs"] == 4
+    assert capsys.readouterr().out.startswith("done: ")
+
+
+def test_evaluate_compares_with_random_actions(
+    smoke_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call("evaluate", smoke_run, smoke_run, "--episodes", 4, "--json", tmp_path / "e.json")
+    rows = json.loads((tmp_path / "e.json").read_text())
+    assert len(rows) == 2
+    assert rows[0]["return_mean"] == rows[1]["return_mean"]
+    assert rows[0]["random_return_mean"] != rows[0]["return_mean"]
+    assert "point" in capsys.readouterr().out
+
+
+def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    call("envs")
+    out = capsys.readouterr().out
+    assert "ibol/HalfCheetah-v0" in out
+    assert "29" in out
+    call("presets")
+    out = capsys.readouterr().out
+    assert "gradient_steps" in out
+    assert "from the paper" in out
+    call("presets", "sac", "--env", "half_cheetah")
+    assert "tuned" in capsys.readouterr().out
+    call("normalize", "point", "--trajectories", 20)
+    assert "point under random actions" in capsys.readouterr().out
+
+
+def test_an_own_environment_by_gymnasium_id(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    call("sac", "Pendulum-v1", "--preset", "smoke", "--epochs", 1, "--horizon", 20, "--run-dir", run, "--quiet")
+    policy = ibol.load_policy(str(run))
+    assert policy.rollout(2).states.shape == (2, 21, 3)
+
+
+def test_a_loaded_policy_acts_as_it_was_trained(smoke_run: Path) -> None:
+    policy = ibol.load_policy(str(smoke_run))
+    states = np.random.default_rng(0).normal(size=(5, 2))
+    actions = policy.act(states)
+    assert actions.shape == (5, 2)
+    np.testing.assert_allclose(policy.act(states[0]), actions[0], rtol=1e-5)
+    np.testing.assert_array_equal(
+        policy.act(states, deterministic=False, seed=1), policy.act(states, deterministic=False, seed=1)
+    )
+    assert not np.array_equal(policy.act(states, deterministic=False, seed=1), actions)
+    # The evaluation that training logged last is the same policy on the same initial states.
+    logged = json.loads((smoke_run / "metrics.jsonl").read_text().splitlines()[-1])["evaluation/return"]
+    from ibol.seeding import derive
+
+    again = policy.rollout(2, seed=derive(0, "evaluation", 2)).returns.mean()
+    assert again == pytest.approx(logged, rel=1e-6)
+
+
+def test_ctrl_c_from_outside_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "ibol", "sac", "point", "--preset", "smoke", "--epochs", "1000000"]
+    process = subprocess.Popen(
+        [*command, "--run-dir", str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    process.stderr.readline()  # the first progress line: it trains
+    process.send_signal(2)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"continue with: ibol resume {run}" in out
+    assert "Traceback" not in err
+    assert list((run / "checkpoints").glob("*.safetensors"))

@@ -1,0 +1,536 @@
+import warnings
+from pathlib import Path
+
+import gymnasium
+import mujoco
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+import ibol
+from ibol import IbolError
+from ibol.envs import ROBOTS, make, names
+from ibol.envs.robots import load_model, quiet_mujoco
+
+# name: qpos, qvel, actions, horizon, seconds in a step, location dimensions, actuator limit
+FACTS = {
+    "ant": (15, 14, 8, 200, 0.05, (0, 1), 1.0),
+    "half_cheetah": (9, 9, 6, 200, 0.05, (0,), 1.0),
+    "hopper": (6, 6, 3, 500, 0.008, (0,), 1.0),
+    "humanoid": (24, 23, 17, 1000, 0.015, (0, 1), 0.4),
+}
+ENV_IDS = {
+    "ant": "ibol/Ant-v0",
+    "half_cheetah": "ibol/HalfCheetah-v0",
+    "hopper": "ibol/Hopper-v0",
+    "humanoid": "ibol/Humanoid-v0",
+    "point": "ibol/Point-v0",
+}
+
+
+def random_actions(env, steps, seed=0):
+    return np.random.default_rng(seed).uniform(-1, 1, (steps, *env.action_space.shape))
+
+
+def run(env, actions):
+    """Observations (steps, N, n) and rewards (steps, N)."""
+    obs, rewards = [], []
+    for action in actions:
+        o, r, *_ = env.step(action)
+        obs.append(o)
+        rewards.append(r)
+    return np.array(obs), np.array(rewards)
+
+
+def assets():
+    return Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
+
+
+# What the robots are
+
+
+def test_names_and_registered_ids():
+    assert names() == list(ENV_IDS)
+    assert set(ENV_IDS.values()) <= set(gymnasium.registry)
+    assert ibol.make is make
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_robot_sizes(name):
+    nq, nv, nu, horizon, dt, location_dims, limit = FACTS[name]
+    env = make(name, num_envs=2, num_threads=1)
+    assert (env.model.nq, env.model.nv, env.model.nu) == (nq, nv, nu)
+    assert env.observation_space.shape == (2, nq + nv)
+    assert env.action_space.shape == (2, nu)
+    assert np.all(env.action_space.low == -1)
+    assert np.all(env.action_space.high == 1)
+    assert env.horizon == horizon
+    assert env.dt == pytest.approx(dt)
+    assert env.location_dims == location_dims
+    np.testing.assert_allclose(env.model.actuator_ctrlrange, np.tile([-limit, limit], (nu, 1)))
+    assert env.num_threads == 1
+
+
+def test_half_cheetah_weighs_14_kg_as_its_file_asks():
+    with quiet_mujoco():
+        direct = mujoco.MjModel.from_xml_path(str(assets() / "half_cheetah.xml"))
+    ours = load_model(ROBOTS["half_cheetah"])
+    assert ours.body_mass.sum() == pytest.approx(14.0, abs=1e-12)
+    for field in ("body_mass", "body_inertia", "body_subtreemass", "dof_invweight0", "body_invweight0", "dof_M0"):
+        np.testing.assert_allclose(getattr(ours, field), getattr(direct, field), rtol=1e-12, err_msg=field)
+
+
+# Initial states
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_initial_states_are_the_models_plus_noise(name):
+    robot, (nq, nv, *_) = ROBOTS[name], FACTS[name]
+    env = make(name, num_envs=400, num_threads=1)
+    obs, _ = env.reset(seed=3)
+    noise = obs - np.concatenate([env.model.qpos0, np.zeros(nv)])
+    positions, velocities = noise[:, :nq], noise[:, nq:]
+    if name in ("ant", "humanoid"):
+        np.testing.assert_allclose(np.linalg.norm(obs[:, 3:7], axis=1), 1.0, rtol=1e-12)
+        positions = np.delete(positions, range(3, 7), axis=1)
+    # The largest of 400 x 6 or more uniform draws reaches 0.99 of the range but for a chance below 1e-10.
+    size = {"ant": 0.1, "half_cheetah": 0.1, "hopper": 0.005, "humanoid": 0.01}[name]
+    assert robot.qpos_noise == size
+    assert 0.99 * size < np.abs(positions).max() <= size
+    if name in ("ant", "half_cheetah"):
+        # 3600 normal draws or more: the standard error of their standard deviation is below 1.2 %.
+        assert velocities.std() == pytest.approx(0.1, rel=0.05)
+        assert np.abs(velocities).max() > 0.25
+    else:
+        assert 0.99 * size < np.abs(velocities).max() <= size
+
+
+def test_point_starts_near_the_origin():
+    obs, _ = make("point", num_envs=1000).reset(seed=0)
+    assert obs.shape == (1000, 2)
+    assert 0.049 < np.abs(obs).max() <= 0.05
+
+
+# Steps
+
+
+def test_point_dynamics():
+    env = make("point", num_envs=2)
+    start, _ = env.reset(seed=0)
+    obs, reward, terminated, truncated, _ = env.step([[1.0, -0.5], [0.25, 7.0]])
+    np.testing.assert_array_equal(obs, start + 0.1 * np.array([[1.0, -0.5], [0.25, 1.0]]))
+    np.testing.assert_allclose(reward, [0.1, 0.025], rtol=1e-15)
+    assert not (terminated | truncated).any()
+    assert env.horizon == 50
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_batched_physics_is_a_plain_mujoco_loop(name):
+    env = make(name, num_envs=3, num_threads=2, **({"terminate": False} if name == "humanoid" else {}))
+    start, _ = env.reset(seed=7)
+    actions = random_actions(env, 12)
+    obs, _ = run(env, actions)
+    model, nq, scale = env.model, env.model.nq, FACTS[name][-1]
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = start[1, :nq], start[1, nq:]
+    for action, reached in zip(actions[:, 1], obs[:, 1], strict=True):
+        data.ctrl[:] = scale * action
+        for _ in range(ROBOTS[name].frame_skip):
+            mujoco.mj_step(model, data)
+        expected = np.concatenate([data.qpos, data.qvel])
+        if name == "hopper":
+            expected[nq:] = expected[nq:].clip(-10, 10)
+        np.testing.assert_array_equal(reached, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "forward", "alive", "cost"),
+    [("ant", 1, 1, 0.5), ("half_cheetah", 1, 0, 0.1), ("hopper", 1, 1, 1e-3), ("humanoid", 1.25, 5, 0.1)],
+)
+def test_external_reward_is_its_formula(name, forward, alive, cost):
+    env = make(name, num_envs=4, num_threads=1)
+    start, _ = env.reset(seed=1)
+    actions = random_actions(env, 5)
+    obs, rewards = run(env, actions)
+    x = np.concatenate([start[None], obs])[:, :, 0]
+    dt, scale = FACTS[name][4], FACTS[name][-1]
+    expected = forward * np.diff(x, axis=0) / dt + alive - cost * np.sum((scale * actions) ** 2, axis=-1)
+    np.testing.assert_allclose(rewards, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_actions_are_clipped_and_mapped_to_the_actuators(name):
+    env, wild = make(name, num_envs=2, num_threads=1), make(name, num_envs=2, num_threads=1)
+    env.reset(seed=0)
+    wild.reset(seed=0)
+    actions = np.sign(random_actions(env, 1)[0])
+    obs, reward, *_ = env.step(actions)
+    np.testing.assert_array_equal(env._ctrl, FACTS[name][-1] * actions)
+    obs_wild, reward_wild, *_ = wild.step(5 * actions)
+    np.testing.assert_array_equal(obs, obs_wild)
+    np.testing.assert_array_equal(reward, reward_wild)
+
+
+def test_hopper_velocities_are_clipped_in_the_observation_only():
+    env = make("hopper", num_envs=1)
+    env.reset(seed=0)
+    env._state[0, 6:] = [12, 0, 0, 0, 0, -30]
+    obs, *_ = env.step(np.zeros((1, 3)))
+    assert obs[0, 6] == 10.0
+    assert obs[0, 11] == -10.0
+    assert env._state[0, 6] > 10.0
+    assert np.abs(obs[0, 7:11]).max() < 10.0
+
+
+@pytest.mark.parametrize("height", [0.9, 2.2])
+def test_humanoid_terminates_outside_its_heights(height):
+    for terminate in (True, False):
+        env = make("humanoid", num_envs=2, num_threads=1, terminate=terminate)
+        env.reset(seed=0)
+        env._state[1, 2] = height
+        _, _, terminated, truncated, info = env.step(np.zeros((2, 17)))
+        assert terminated.tolist() == [False, terminate]
+        assert not truncated.any()
+        assert ("final_obs" in info) == terminate
+        if terminate:
+            assert abs(info["final_obs"][1, 2] - height) < 0.1
+
+
+def test_humanoid_falls_on_its_own_but_other_robots_never_terminate():
+    humanoid = make("humanoid", num_envs=4, autoreset=AutoresetMode.DISABLED)
+    humanoid.reset(seed=0)
+    for action in random_actions(humanoid, 100):
+        obs, _, terminated, truncated, _ = humanoid.step(action)
+    assert terminated.all()
+    assert not truncated.any()
+    assert (obs[:, 2] < 1.0).all()
+    hopper = make("hopper", num_envs=4, autoreset=AutoresetMode.DISABLED, horizon=150)
+    hopper.reset(seed=0)
+    for action in random_actions(hopper, 150):
+        obs, _, terminated, truncated, _ = hopper.step(action)
+    assert (obs[:, 1] < 0.7).any(), "a hopper lies on the ground"
+    assert not terminated.any()
+    assert truncated.all()
+
+
+# Reproducibility
+
+
+@pytest.mark.parametrize("name", ["ant", "hopper", "point"])
+def test_trajectories_do_not_depend_on_the_batch(name):
+    steps, seed = 20, 5
+    threads = {} if name == "point" else {"num_threads": 1}
+    env = make(name, num_envs=4, **threads)
+    start, _ = env.reset(seed=seed)
+    actions = random_actions(env, steps)
+    obs, rewards = run(env, actions)
+
+    wide = make(name, num_envs=9, **({} if name == "point" else {"num_threads": 3}))
+    wide_start, _ = wide.reset(seed=seed)
+    more = np.concatenate([actions, random_actions(make(name, num_envs=5), steps, seed=1)], axis=1)
+    wide_obs, wide_rewards = run(wide, more)
+    np.testing.assert_array_equal(start, wide_start[:4])
+    np.testing.assert_array_equal(obs, wide_obs[:, :4])
+    np.testing.assert_array_equal(rewards, wide_rewards[:, :4])
+
+    single = gymnasium.make(ENV_IDS[name])
+    for i in (0, 3):
+        first, _ = single.reset(seed=seed + i)
+        np.testing.assert_array_equal(first, start[i])
+        for t in range(steps):
+            o, r, *_ = single.step(actions[t, i].astype(np.float64))
+            np.testing.assert_array_equal(o, obs[t, i])
+            assert r == rewards[t, i]
+
+
+def test_a_reset_leaves_nothing_of_the_past():
+    env = make("ant", num_envs=2, num_threads=1)
+    start, _ = env.reset(seed=0)
+    actions = random_actions(env, 15)
+    obs, _ = run(env, actions)
+    again, _ = env.reset(seed=0)
+    np.testing.assert_array_equal(start, again)
+    np.testing.assert_array_equal(obs, run(env, actions)[0])
+
+
+def test_seeds():
+    env = make("point", num_envs=3, seed=11)
+    first, _ = env.reset()
+    second, _ = env.reset()
+    assert not np.isclose(first, second).any(), "the generators move on"
+    np.testing.assert_array_equal(first, env.reset(seed=11)[0])
+    np.testing.assert_array_equal(first[::-1], env.reset(seed=[13, 12, 11])[0])
+    # None keeps that environment's generator, which has drawn once since it was seeded with 12.
+    mixed, _ = env.reset(seed=[11, None, 13])
+    np.testing.assert_array_equal(mixed[[0, 2]], first[[0, 2]])
+    np.testing.assert_array_equal(mixed[1], second[1])
+
+
+def test_returned_arrays_are_the_callers():
+    env = make("hopper", num_envs=2, num_threads=1)
+    obs, _ = env.reset(seed=0)
+    obs[:] = 99.0
+    reached, reward, terminated, truncated, info = env.step(np.zeros((2, 3)))
+    assert np.abs(reached).max() < 10
+    kept = reached.copy()
+    for array in (reward, terminated, truncated, info["divergences"]):
+        array[:] = 1
+    env.step(np.ones((2, 3)))
+    np.testing.assert_array_equal(reached, kept)
+    assert env.divergences.tolist() == [0, 0]
+
+
+# The ends of episodes
+
+
+def test_same_step_keeps_the_final_observation():
+    env = make("point", num_envs=2, horizon=3)
+    start, _ = env.reset(seed=0)
+    fresh = make("point", num_envs=2)
+    fresh.reset(seed=0)
+    next_start, _ = fresh.reset()
+    action = np.full((2, 2), 0.5)
+    for _ in range(2):
+        *_, truncated, info = env.step(action)
+        assert not truncated.any()
+        assert "final_obs" not in info
+    obs, reward, terminated, truncated, info = env.step(action)
+    assert truncated.all()
+    assert not terminated.any()
+    assert info["_final_obs"].all()
+    np.testing.assert_allclose(info["final_obs"], start + 0.15, rtol=1e-12)
+    np.testing.assert_array_equal(obs, next_start)
+    np.testing.assert_allclose(reward, 0.05)
+    obs, _, _, truncated, _ = env.step(action)
+    np.testing.assert_allclose(obs, next_start + 0.05, rtol=1e-12)
+    assert not truncated.any()
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_episode_ends_are_those_of_gymnasiums_own_vectorisation(mode):
+    ours = make("point", num_envs=2, horizon=3, autoreset=mode)
+    theirs = gymnasium.vector.SyncVectorEnv(
+        [lambda: gymnasium.make("ibol/Point-v0", horizon=3)] * 2, autoreset_mode=mode
+    )
+    np.testing.assert_array_equal(ours.reset(seed=4)[0], theirs.reset(seed=4)[0])
+    assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"]
+    action = np.ones((2, 2), np.float32)
+    for step in range(11):
+        obs, reward, terminated, truncated, info = ours.step(action)
+        obs2, reward2, terminated2, truncated2, info2 = theirs.step(action)
+        np.testing.assert_array_equal(reward, reward2)
+        np.testing.assert_array_equal(terminated, terminated2)
+        np.testing.assert_array_equal(truncated, truncated2)
+        # Later episodes begin elsewhere, but at the same steps: only initial states lie within 0.05 of the origin.
+        np.testing.assert_array_equal(np.abs(obs).max(axis=1) <= 0.05, np.abs(obs2).max(axis=1) <= 0.05)
+        if step < 2:
+            np.testing.assert_array_equal(obs, obs2)
+        assert ("final_obs" in info) == ("final_obs" in info2)
+        if step == 2 and mode == AutoresetMode.SAME_STEP:
+            np.testing.assert_array_equal(info["final_obs"], np.stack(info2["final_obs"]))
+            np.testing.assert_array_equal(info["_final_obs"], info2["_final_obs"])
+
+
+def fallen_humanoids(mode):
+    """Two humanoids, the second of which has just terminated, and what the first does with the same seed alone."""
+    env = make("humanoid", num_envs=2, num_threads=1, autoreset=mode)
+    alone = make("humanoid", num_envs=1, num_threads=1)
+    env.reset(seed=0)
+    alone.reset(seed=0)
+    env._state[1, 2] = 0.9
+    actions = random_actions(env, 3)
+    expected, _ = run(alone, actions[:, :1])
+    obs, _, terminated, _, _ = env.step(actions[0])
+    assert terminated.tolist() == [False, True]
+    return env, obs, actions[1:], expected[1:, 0]
+
+
+def test_next_step_starts_anew_at_the_following_step():
+    env, ended, actions, expected = fallen_humanoids(AutoresetMode.NEXT_STEP)
+    assert ended[1, 2] < 1.0
+    obs, reward, terminated, truncated, _ = env.step(actions[0])
+    assert not (terminated | truncated).any()
+    assert reward[1] == 0.0
+    assert np.abs(obs[1] - np.concatenate([env.model.qpos0, np.zeros(23)])).max() <= 0.0101, "an initial state"
+    np.testing.assert_array_equal(obs[0], expected[0])
+    moved, reward, *_ = env.step(actions[1])
+    assert reward[1] != 0.0
+    assert not np.isclose(moved[1], obs[1]).all()
+    np.testing.assert_array_equal(moved[0], expected[1])
+
+
+def test_disabled_rests_at_no_cost_until_it_is_reset(monkeypatch):
+    env, ended, actions, expected = fallen_humanoids(AutoresetMode.DISABLED)
+    stepped, step = [], env._batch.step
+    monkeypatch.setattr(env._batch, "step", lambda ids, nstep: (stepped.append(ids), step(ids, nstep)))
+    clock = env._batch.time[1]
+    obs, reward, terminated, truncated, info = env.step(actions[0])
+    assert [ids.tolist() for ids in stepped] == [[0]]
+    assert env._batch.time[1] == clock
+    assert "final_obs" not in info
+    assert terminated.tolist() == [False, True]
+    assert not truncated.any()
+    assert reward[1] == 0.0
+    np.testing.assert_array_equal(obs[1], ended[1])
+    np.testing.assert_array_equal(obs[0], expected[0])
+
+    fresh, _ = env.reset(options={"reset_mask": np.array([False, True])})
+    np.testing.assert_array_equal(fresh[0], obs[0])
+    assert abs(fresh[1, 2] - 1.4) <= 0.01
+    moved, _, terminated, _, _ = env.step(actions[1])
+    assert not terminated.any()
+    np.testing.assert_array_equal(moved[0], expected[1])
+
+
+def test_all_may_rest():
+    env = make("hopper", num_envs=2, num_threads=1, horizon=1, autoreset=AutoresetMode.DISABLED)
+    env.reset(seed=0)
+    obs, _, _, truncated, _ = env.step(np.ones((2, 3)))
+    assert truncated.all()
+    again, reward, terminated, truncated, _ = env.step(np.ones((2, 3)))
+    np.testing.assert_array_equal(again, obs)
+    assert reward.tolist() == [0.0, 0.0]
+    assert truncated.all()
+    assert not terminated.any()
+
+
+def test_termination_and_truncation_are_told_apart():
+    env = make("humanoid", num_envs=3, num_threads=1, horizon=2, autoreset=AutoresetMode.DISABLED)
+    env.reset(seed=0)
+    env.step(np.zeros((3, 17)))
+    env._state[1, 2] = 0.9
+    _, _, terminated, truncated, _ = env.step(np.zeros((3, 17)))
+    assert terminated.tolist() == [False, True, False]
+    assert truncated.tolist() == [True, True, True]
+
+
+# Simulations that diverge
+
+
+@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("bad", [np.nan, 1e11])
+def test_a_divergence_stays_in_its_simulation(name, bad, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    env, sane = (make(name, num_envs=3, num_threads=2) for _ in range(2))
+    env.reset(seed=0)
+    sane.reset(seed=0)
+    actions = random_actions(env, 8)
+    before = run(env, actions[:2])[0][-1]
+    run(sane, actions[:2])
+    env._state[1, env.model.nq] = bad
+    with pytest.warns(RuntimeWarning, match=f"{name} diverged in environment 1: .*1 so far"):
+        obs, reward, terminated, truncated, info = env.step(actions[2])
+    assert truncated.tolist() == [False, True, False]
+    assert not terminated.any()
+    assert info["divergences"].tolist() == [0, 1, 0]
+    assert reward[1] == 0.0
+    np.testing.assert_array_equal(info["final_obs"][1], before[1])
+    assert np.isfinite(obs).all()
+    expected = sane.step(actions[2])[0]
+    np.testing.assert_array_equal(obs[[0, 2]], expected[[0, 2]])
+    obs, expected = run(env, actions[3:])[0], run(sane, actions[3:])[0]
+    np.testing.assert_array_equal(obs[:, [0, 2]], expected[:, [0, 2]])
+    assert np.isfinite(obs).all()
+    assert env.divergences.tolist() == [0, 1, 0]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_every_divergence_of_a_simulation_is_noticed(mode):
+    env = make("hopper", num_envs=2, num_threads=1, autoreset=mode)
+    env.reset(seed=0)
+    for count in (1, 2, 3):
+        env._state[1, 0] = np.nan
+        with pytest.warns(RuntimeWarning, match=f"{count} so far"):
+            _, _, _, truncated, info = env.step(np.zeros((2, 3)))
+        assert truncated.tolist() == [False, True]
+        assert info["divergences"].tolist() == [0, count]
+        if mode == AutoresetMode.DISABLED:
+            assert env.step(np.zeros((2, 3)))[-1]["divergences"].tolist() == [0, count]
+            env.reset(options={"reset_mask": truncated})
+        if mode == AutoresetMode.NEXT_STEP:
+            env.step(np.zeros((2, 3)))
+
+
+def test_mujoco_writes_no_log_and_no_warning(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    env = make("half_cheetah", num_envs=2, num_threads=2)
+    env.reset(seed=0)
+    env._state[0, 9] = np.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        env.step(np.zeros((2, 6)))
+    assert env.divergences.tolist() == [1, 0]
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_quiet_mujoco_gives_the_callers_settings_back():
+    before = mujoco.MjLogConfig.get()
+    with quiet_mujoco():
+        assert not mujoco.MjLogConfig.get().logto_file
+    after = mujoco.MjLogConfig.get()
+    assert after.logto_file
+    assert (after.logto_file, after.logto_console) == (before.logto_file, before.logto_console)
+
+
+# Wrong use
+
+
+def test_actions_must_be_finite_and_of_the_right_shape():
+    env = make("ant", num_envs=2, num_threads=1)
+    with pytest.raises(IbolError, match="call reset"):
+        env.step(np.zeros((2, 8)))
+    start, _ = env.reset(seed=0)
+    for shape in [(8,), (2, 7), (3, 8), (2, 8, 1)]:
+        with pytest.raises(IbolError, match=r"actions have shape .* needs \(2, 8\)"):
+            env.step(np.zeros(shape))
+    for bad in (np.nan, np.inf):
+        action = np.zeros((2, 8))
+        action[1, 3] = bad
+        with pytest.raises(IbolError, match="action of environment 1 of ant is not finite"):
+            env.step(action)
+    np.testing.assert_array_equal(env._obs, start)
+
+
+@pytest.mark.parametrize("name", ["ant", "point"])
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"num_envs": 0}, "num_envs is 0"),
+        ({"num_envs": -2}, "num_envs is -2"),
+        ({"seed": -1}, "seed is -1"),
+        ({"horizon": 0}, "horizon is 0"),
+        ({"location_dims": (0,)}, "location_dims are for own environments"),
+    ],
+)
+def test_wrong_arguments_are_explained(name, wrong, match):
+    with pytest.raises(IbolError, match=match):
+        make(name, **wrong)
+
+
+@pytest.mark.parametrize("num_threads", [0, -1])
+def test_wrong_number_of_threads_is_explained(num_threads):
+    with pytest.raises(IbolError, match="at least 1 thread"):
+        make("ant", num_threads=num_threads)
+
+
+def test_wrong_resets_are_explained():
+    env = make("point", num_envs=2, autoreset=AutoresetMode.DISABLED)
+    with pytest.raises(IbolError, match="reset all environments once"):
+        env.reset(options={"reset_mask": np.array([True, False])})
+    with pytest.raises(IbolError, match="3 seeds were given for 2"):
+        env.reset(seed=[1, 2, 3])
+    with pytest.raises(IbolError, match="whole numbers from 0"):
+        env.reset(seed=-1)
+
+
+# Gymnasium's view of us
+
+
+@pytest.mark.parametrize("env_id", ENV_IDS.values())
+def test_gymnasium_accepts_the_registered_environments(env_id):
+    env = gymnasium.make(env_id)
+    check_env(env.unwrapped, skip_render_check=True)
+    env.close()
