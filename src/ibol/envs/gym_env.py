@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
@@ -17,11 +17,34 @@ from ibol.errors import IbolError, unknown
 Factory = Callable[[], gymnasium.Env[Any, Any]]
 
 
+class _Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Rests where its episode ended until it is reset; the ends themselves are told in `info`.
+
+    Gymnasium's vectorisation without automatic resets refuses to step a copy that has ended, so it is not told.
+    """
+
+    _last: tuple[Any, bool, bool] | None = None
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        self._last = None
+        return self.env.reset(**kwargs)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        if self._last is None:
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            if terminated or truncated:
+                self._last = (obs, terminated, truncated)
+        else:
+            (obs, terminated, truncated), reward, info = self._last, 0.0, {}
+        return obs, reward, False, False, {**info, "terminated": terminated, "truncated": truncated}
+
+
 class GymEnv(VectorEnv[Any, Any, Any]):
     """`num_envs` copies of a Gymnasium environment with Box spaces, with the attributes of a `BatchedEnv`.
 
-    Observations are flattened to vectors and actions rescaled to [-1, 1]^m. `location_dims` are the state dimensions
-    that say where the agent is. With `processes=True` every copy runs in a process of its own.
+    Ended episodes are treated as in `BatchedEnv`. Observations are flattened to vectors and actions rescaled to
+    [-1, 1]^m. `location_dims` are the state dimensions that say where the agent is. With `processes=True` every copy
+    runs in a process of its own.
     """
 
     def __init__(
@@ -53,7 +76,8 @@ class GymEnv(VectorEnv[Any, Any, Any]):
                 env = TimeLimit(env, horizon)
             if len(env.observation_space.shape or ()) != 1:
                 env = FlattenObservation(env)
-            return RescaleAction(env, np.float32(-1.0), np.float32(1.0))
+            env = RescaleAction(env, np.float32(-1.0), np.float32(1.0))
+            return _Resting(env) if autoreset == AutoresetMode.DISABLED else env
 
         self._envs: VectorEnv[Any, Any, Any]
         if processes:
@@ -88,7 +112,11 @@ class GymEnv(VectorEnv[Any, Any, Any]):
     def step(self, actions: ArrayLike) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Advance every copy by one step."""
         acts = np.clip(np.asarray(actions, np.float32), -1.0, 1.0)
-        return self._envs.step(acts.reshape((self.num_envs, *(self._envs.single_action_space.shape or ()))))
+        shaped = acts.reshape((self.num_envs, *(self._envs.single_action_space.shape or ())))
+        obs, reward, terminated, truncated, info = self._envs.step(shaped)
+        if self.autoreset == AutoresetMode.DISABLED:
+            terminated, truncated = info.pop("terminated").astype(bool), info.pop("truncated").astype(bool)
+        return obs, reward, terminated, truncated, info
 
     def close(self, **kwargs: Any) -> None:
         """Close all copies."""

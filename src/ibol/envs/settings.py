@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gymnasium.vector import AutoresetMode
 
-from ibol.envs import Env, make, names
+from ibol.envs import Env, make
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,12 @@ class EnvSettings:
     """Threads that step the simulations (default: one for each core)."""
 
     def make(self, env: str, num_envs: int) -> Env:
-        """A batch of `num_envs` copies for whole episodes: where it can, an ended episode rests and costs nothing."""
-        autoreset = AutoresetMode.DISABLED if env in names() else AutoresetMode.SAME_STEP
+        """A batch of `num_envs` copies for whole episodes: one that has ended rests until the next reset."""
         return make(
             env,
             num_envs,
             self.num_threads,
             horizon=self.horizon,
             location_dims=self.location_dims,
-            autoreset=autoreset,
+            autoreset=AutoresetMode.DISABLED,
         )

@@ -14,7 +14,7 @@ Act = Callable[[NDArray[np.float32], int], Any]
 
 @dataclass(frozen=True)
 class Trajectories:
-    """N whole episodes, padded to the longest; after its end an episode's last state is repeated and the rest is 0."""
+    """N whole episodes, padded to the horizon T: after its end an episode's last state is repeated, the rest is 0."""
 
     states: NDArray[np.float32]  # (N, T + 1, n), raw
     actions: NDArray[np.float32]  # (N, T, m)
@@ -55,26 +55,20 @@ def collect(env: Env, act: Act, *, seed: int) -> Trajectories:
     terminated = np.zeros(count, bool)
     running = np.ones(count, bool)
     states[0] = obs
-    steps = 0
-    while steps < horizon and running.any():
-        action = np.asarray(act(np.asarray(obs, np.float32), steps))
+    for step in range(horizon):
+        action = np.asarray(act(np.asarray(obs, np.float32), step))
         obs, reward, ended, cut, info = env.step(action)
         reached = obs
-        if "final_obs" in info:
-            final = np.stack(info["final_obs"][info["_final_obs"]])
+        if "final_obs" in info:  # the environment starts anew by itself
             reached = obs.copy()
-            reached[info["_final_obs"]] = final
-        states[steps + 1] = np.where(running[:, None], reached, states[steps])
-        actions[steps] = np.where(running[:, None], action, 0.0)
-        rewards[steps] = np.where(running, reward, 0.0)
+            reached[info["_final_obs"]] = np.stack(info["final_obs"][info["_final_obs"]])
+        states[step + 1] = np.where(running[:, None], reached, states[step])
+        actions[step] = np.where(running[:, None], action, 0.0)
+        rewards[step] = np.where(running, reward, 0.0)
         lengths += running
         terminated |= running & ended
         running &= ~(ended | cut)
-        steps += 1
-    return Trajectories(
-        states[: steps + 1].swapaxes(0, 1),
-        actions[:steps].swapaxes(0, 1),
-        rewards[:steps].swapaxes(0, 1),
-        lengths,
-        terminated,
-    )
+        if not running.any():
+            states[step + 2 :] = states[step + 1]
+            break
+    return Trajectories(states.swapaxes(0, 1), actions.swapaxes(0, 1), rewards.swapaxes(0, 1), lengths, terminated)

@@ -1,0 +1,32 @@
+# make skills  sets up a virtual environment and runs the main job
+# make test    sets up a virtual environment and passes the tests
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: skills test check format
+
+skills: $(VENV)/.installed
+	$(BIN)/ibol sac half_cheetah --run-dir runs/half_cheetah
+	$(BIN)/ibol evaluate runs/half_cheetah
+
+test: check
+	$(BIN)/python -m pytest --cov=ibol --cov-report=term --cov-fail-under=90
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
