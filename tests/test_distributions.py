@@ -7,8 +7,8 @@ from scipy import stats
 from ibol.nn.distributions import ScaledBeta, TanhNormal
 
 # Gauss-Legendre nodes and weights on [-1, 1]
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(1000)
-COUNT = 20_000
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
+COUNT = 10_000
 RAW_BETAS = [(-4.0, -4.0), (0.0, 0.0), (2.0, -1.0), (3.0, 5.0)]
 EXTREME_BETAS = [(60.0, -60.0), (-60.0, 60.0), (-60.0, -60.0)]
 GAUSSIANS = [(0.0, 0.0), (0.5, -1.0), (-1.0, 0.3)]
@@ -44,18 +44,18 @@ def draw(kind, params):
 
     @jax.jit
     def evaluate(first, second, key):
-        def of_f(a, b):
+        def values(a, b):
             sample, log_prob = kind(a, b).sample_and_log_prob(key)
-            return jnp.sum(f(sample)), (sample[..., 0], log_prob)
+            return f(sample[..., 0]), -log_prob, sample[..., 0]
 
-        def of_entropy(a, b):
-            return -jnp.sum(kind(a, b).sample_and_log_prob(key)[1])
-
-        by_f, (sample, log_prob) = jax.grad(of_f, argnums=(0, 1), has_aux=True)(first, second)
-        by_entropy = jax.grad(of_entropy, argnums=(0, 1))(first, second)
-        plain = kind(first, second).sample(key)[..., 0]
-        gradients = {name: jnp.concatenate(g, axis=-1) for name, g in (("f", by_f), ("entropy", by_entropy))}
-        return {"sample": sample, "log_prob": log_prob, "plain": plain, **gradients}
+        (_, entropy, sample), pull_back = jax.vjp(values, first, second)
+        one, zero = jnp.ones_like(sample), jnp.zeros_like(sample)
+        return {
+            "sample": sample,
+            "log_prob": -entropy,
+            "f": jnp.concatenate(pull_back((one, zero, zero)), axis=-1),
+            "entropy": jnp.concatenate(pull_back((zero, one, zero)), axis=-1),
+        }
 
     rows = jnp.broadcast_to(jnp.array(params)[:, None, :], (len(params), COUNT, 2))
     drawn = evaluate(rows[..., :1], rows[..., 1:], jax.random.key(1))
@@ -72,28 +72,33 @@ def assert_gradient(single, exact):
 # Beta
 
 
+@jax.jit
+def describe_beta(raw, actions):
+    """Log-densities of actions (N, m), entropy and mode."""
+    beta = ScaledBeta(*raw)
+    return beta.log_prob(actions), beta.entropy(), beta.mode
+
+
 @pytest.mark.parametrize("raw", RAW_BETAS)
 def test_beta_density(raw):
-    ours, reference = ScaledBeta(*(jnp.array([r]) for r in raw)), reference_beta(*raw)
-    log_density = np.asarray(ours.log_prob(jnp.asarray(NODES)[:, None]), np.float64)
+    log_density, entropy, mode = describe_beta(np.array(raw)[:, None], NODES[:, None])
+    log_density, reference = np.asarray(log_density, np.float64), reference_beta(*raw)
     assert WEIGHTS @ np.exp(log_density) == pytest.approx(1.0, abs=1e-4)
-    np.testing.assert_allclose(log_density, reference.logpdf(NODES), rtol=2e-3)
-    entropy = -WEIGHTS @ (np.exp(log_density) * log_density)
-    assert float(ours.entropy()) == pytest.approx(entropy, abs=1e-3)
-    assert float(ours.entropy()) == pytest.approx(float(reference.entropy()), abs=1e-4)
-    assert float(ours.mode[0]) == pytest.approx(NODES[log_density.argmax()], abs=0.004)
+    # In single precision 1 - x is known to 1 % only at the outermost nodes.
+    np.testing.assert_allclose(log_density, reference.logpdf(NODES), rtol=2e-3, atol=1e-4)
+    assert float(entropy) == pytest.approx(-WEIGHTS @ (np.exp(log_density) * log_density), abs=1e-3)
+    assert float(entropy) == pytest.approx(float(reference.entropy()), abs=1e-4)
+    assert float(mode[0]) == pytest.approx(NODES[log_density.argmax()], abs=0.01)
 
 
 def test_beta_by_hand():
     # Raw values whose softplus is 0.95 and 1.95: Beta(2, 3) has the density 12 x (1 - x)^2 and its mode at 1/3.
     raw = np.log(np.expm1([0.95, 1.95]))
-    ours = ScaledBeta(jnp.full((2,), raw[0]), jnp.full((2,), raw[1]))
-    np.testing.assert_allclose(ours.alpha, 2.0, rtol=1e-6)
-    np.testing.assert_allclose(ours.beta, 3.0, rtol=1e-6)
-    np.testing.assert_allclose(ours.mode, -1 / 3, rtol=1e-5)
+    log_density, _, mode = describe_beta(np.tile(raw[:, None], 2), np.array([[0.0, 0.5]]))
+    np.testing.assert_allclose(mode, -1 / 3, rtol=1e-5)
     # Actions 0 and 0.5 are x = 0.5 and 0.75, of densities 1.5 and 0.5625, halved by the wider interval.
     expected = np.log(1.5 / 2) + np.log(0.5625 / 2)
-    assert float(ours.log_prob(jnp.array([0.0, 0.5]))) == pytest.approx(expected, rel=1e-5)
+    assert float(log_density[0]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_beta_parameters_have_a_minimum():
@@ -108,11 +113,10 @@ def drawn_betas():
 
 
 def test_beta_samples(drawn_betas):
-    np.testing.assert_array_equal(drawn_betas["plain"], drawn_betas["sample"])
     for i, raw in enumerate(RAW_BETAS):
         sample, log_prob = drawn_betas["sample"][i], drawn_betas["log_prob"][i]
         # Kolmogorov and Smirnov: a distance beyond 1.95 / sqrt(N) has a chance of 1e-3.
-        assert stats.kstest(sample, reference_beta(*raw).cdf).statistic < 1.95 / np.sqrt(COUNT)
+        assert stats.kstest(sample, reference_beta(*raw).cdf, method="asymp").statistic < 1.95 / np.sqrt(COUNT)
         inside = np.abs(sample) < 0.999
         np.testing.assert_allclose(log_prob[inside], reference_beta(*raw).logpdf(sample[inside]), atol=2e-3)
 
@@ -123,6 +127,9 @@ def test_beta_samples_stay_inside(drawn_betas):
         assert np.isfinite(values).all(), name
 
 
+entropy_gradient = jax.jit(jax.grad(lambda raw: ScaledBeta(raw[:1], raw[1:]).entropy()))
+
+
 @pytest.mark.parametrize("i", range(len(RAW_BETAS)))
 def test_beta_gradients(i, drawn_betas):
     raw = RAW_BETAS[i]
@@ -130,8 +137,7 @@ def test_beta_gradients(i, drawn_betas):
     assert_gradient(drawn_betas["f"][i], exact)
     exact = numerical_gradient(lambda a, b: reference_beta(a, b).entropy(), raw)
     assert_gradient(drawn_betas["entropy"][i], exact)
-    closed = jax.grad(lambda p: ScaledBeta(p[:1], p[1:]).entropy())(jnp.array(raw))
-    np.testing.assert_allclose(closed, exact, atol=1e-3)
+    np.testing.assert_allclose(entropy_gradient(np.array(raw)), exact, atol=1e-3)
 
 
 # tanh-Gaussian
@@ -141,23 +147,30 @@ def tanh_normal_logpdf(a, mean, log_std):
     return stats.norm.logpdf(np.arctanh(a), mean, np.exp(log_std)) - np.log1p(-(a**2))
 
 
+@jax.jit
+def describe_gaussian(params, actions):
+    """Log-densities of actions (N, m) and mode."""
+    gaussian = TanhNormal(*params)
+    return gaussian.log_prob(actions), gaussian.mode
+
+
 @pytest.mark.parametrize("params", GAUSSIANS)
 def test_tanh_normal_density(params):
-    ours = TanhNormal(*(jnp.array([p]) for p in params))
-    log_density = np.asarray(ours.log_prob(jnp.asarray(NODES)[:, None]), np.float64)
+    log_density, mode = describe_gaussian(np.array(params)[:, None], NODES[:, None])
+    log_density = np.asarray(log_density, np.float64)
     assert WEIGHTS @ np.exp(log_density) == pytest.approx(1.0, abs=1e-3)
     inside = np.abs(NODES) < 0.99
     np.testing.assert_allclose(log_density[inside], tanh_normal_logpdf(NODES[inside], *params), atol=1e-3)
-    assert float(ours.mode[0]) == pytest.approx(np.tanh(params[0]), abs=1e-6)
+    assert float(mode[0]) == pytest.approx(np.tanh(params[0]), abs=1e-6)
 
 
 def test_tanh_normal_by_hand():
-    ours = TanhNormal(jnp.array([0.2, -0.4]), jnp.log(jnp.array([0.5, 2.0])))
     a = np.array([0.6, -0.3])
+    log_density, _ = describe_gaussian((np.array([0.2, -0.4]), np.log([0.5, 2.0])), a[None])
     x = np.arctanh(a)
     density = -0.5 * ((x - [0.2, -0.4]) / [0.5, 2.0]) ** 2 - np.log([0.5, 2.0]) - 0.5 * np.log(2 * np.pi)
     expected = np.sum(density - np.log(1 - a**2 + 1e-6))
-    assert float(ours.log_prob(jnp.asarray(a))) == pytest.approx(expected, rel=1e-5)
+    assert float(log_density[0]) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -166,11 +179,10 @@ def drawn_gaussians():
 
 
 def test_tanh_normal_samples(drawn_gaussians):
-    np.testing.assert_array_equal(drawn_gaussians["plain"], drawn_gaussians["sample"])
     for i, (mean, log_std) in enumerate(GAUSSIANS):
         sample, log_prob = drawn_gaussians["sample"][i], drawn_gaussians["log_prob"][i]
         cdf = stats.norm(mean, np.exp(log_std)).cdf
-        assert stats.kstest(sample, lambda a, cdf=cdf: cdf(np.arctanh(a))).statistic < 1.95 / np.sqrt(COUNT)
+        assert stats.kstest(np.arctanh(sample), cdf, method="asymp").statistic < 1.95 / np.sqrt(COUNT)
         inside = np.abs(sample) < 0.99
         np.testing.assert_allclose(log_prob[inside], tanh_normal_logpdf(sample[inside], mean, log_std), atol=2e-3)
 
@@ -181,7 +193,7 @@ def test_tanh_normal_log_prob_is_finite_where_the_tanh_is_flat(mean):
         action, log_prob = TanhNormal(params[:1], params[1:]).sample_and_log_prob(jax.random.key(0))
         return log_prob, action
 
-    (value, action), gradient = jax.value_and_grad(log_prob, has_aux=True)(jnp.array([mean, 0.0]))
+    (value, action), gradient = jax.jit(jax.value_and_grad(log_prob, has_aux=True))(jnp.array([mean, 0.0]))
     assert abs(float(action[0])) == pytest.approx(1.0, abs=1e-6)
     noise = float(jax.random.normal(jax.random.key(0), (1,))[0])
     # The slope is 0 there up to rounding (1.2e-7), so that its guard 1e-6 takes its place.
@@ -217,11 +229,15 @@ def test_tanh_normal_gradients(i, drawn_gaussians):
 
 @pytest.mark.parametrize("kind", [TanhNormal, ScaledBeta])
 def test_dimensions_are_independent_and_summed(kind):
-    key = jax.random.key(2)
-    first, second = jax.random.normal(key, (2, 4, 3))
-    joint, action = kind(first, second), 0.5 * jnp.tanh(first)
-    sample, log_prob = jax.eval_shape(joint.sample_and_log_prob, key)
-    assert sample.shape == joint.mode.shape == (4, 3)
-    assert log_prob.shape == joint.log_prob(action).shape == (4,)
-    parts = [kind(first[:, [j]], second[:, [j]]).log_prob(action[:, [j]]) for j in range(3)]
-    np.testing.assert_allclose(joint.log_prob(action), sum(parts), rtol=1e-5)
+    @jax.jit
+    def log_probs(first, second, action):
+        parts = [kind(first[:, [j]], second[:, [j]]).log_prob(action[:, [j]]) for j in range(3)]
+        return kind(first, second).log_prob(action), sum(parts)
+
+    first, second = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
+    together, parts = log_probs(first, second, np.tanh(first) / 2)
+    assert together.shape == (4,)
+    np.testing.assert_allclose(together, parts, rtol=1e-5)
+    sample, log_prob = jax.eval_shape(lambda: kind(first, second).sample_and_log_prob(jax.random.key(0)))
+    assert sample.shape == (4, 3)
+    assert log_prob.shape == (4,)

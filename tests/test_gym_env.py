@@ -161,15 +161,25 @@ def climb(states, t):
     return np.full((len(states), 1), 0.2, np.float32)
 
 
-@pytest.mark.parametrize("options", [{}, {"processes": True}, {"autoreset": AutoresetMode.NEXT_STEP}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"processes": True},
+        {"autoreset": AutoresetMode.NEXT_STEP},
+        {"autoreset": AutoresetMode.DISABLED},
+        {"autoreset": AutoresetMode.DISABLED, "processes": True},
+    ],
+    ids=lambda options: "-".join(str(getattr(value, "name", key)) for key, value in options.items()) or "SAME_STEP",
+)
 def test_collect_keeps_the_true_final_state(options):
-    env = make(f"{__name__}:ending_walker", num_envs=2, horizon=8, **options)
+    env = make(f"{__name__}:ending_walker", num_envs=2, horizon=7, **options)
     episodes = collect(env, climb, seed=0)
     env.close()
-    # From 0 and from 1, a unit in each step, until x > 4.5.
+    # From 0 and from 1, a unit in each step, until x > 4.5; then the last state is repeated.
     assert episodes.lengths.tolist() == [5, 4]
     assert episodes.terminated.all()
-    np.testing.assert_allclose(episodes.states[..., 0], [[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 5]], atol=1e-5)
+    np.testing.assert_allclose(episodes.states[..., 0], [[0, 1, 2, 3, 4, 5, 5, 5], [1, 2, 3, 4, 5, 5, 5, 5]], atol=1e-5)
     np.testing.assert_allclose(episodes.returns, [5, 4], atol=1e-5)
 
 
@@ -180,3 +190,25 @@ def test_collect_to_the_time_limit():
     assert episodes.lengths.tolist() == [4, 4]
     assert episodes.terminated.tolist() == [False, True]
     np.testing.assert_allclose(episodes.states[:, -1, 0], [4, 5], atol=1e-5)
+
+
+def test_disabled_rests_until_it_is_reset():
+    env = make(ending_walker, num_envs=2, horizon=5, autoreset=AutoresetMode.DISABLED)
+    env.reset(seed=0)
+    ends = []
+    for _ in range(6):
+        obs, reward, terminated, truncated, _ = env.step(climb(np.zeros((2, 2)), 0))
+        ends.append((terminated.tolist(), truncated.tolist()))
+    np.testing.assert_allclose(obs[:, 0], [5, 5], atol=1e-5)
+    assert reward.tolist() == [0.0, 0.0]
+    assert ends[2] == ([False, False], [False, False])
+    assert ends[3] == ([False, True], [False, False])
+    # The first ends beyond 4.5 in the very step of the time limit.
+    assert ends[4] == ends[5] == ([True, True], [True, False])
+    fresh, _ = env.reset(options={"reset_mask": np.array([False, True])})
+    np.testing.assert_allclose(fresh[:, 0], [5, 0], atol=1e-5)
+    obs, reward, terminated, truncated, _ = env.step(climb(fresh, 0))
+    np.testing.assert_allclose(obs[:, 0], [5, 1], atol=1e-5)
+    np.testing.assert_allclose(reward, [0, 1], atol=1e-5)
+    assert terminated.tolist() == [True, False]
+    env.close()

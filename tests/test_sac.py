@@ -24,9 +24,10 @@ def learner(**overrides: object) -> sac.SACState:
 
 def batch(steps: int | None = None, size: int = 16) -> sac.Batch:
     rng, lead = np.random.default_rng(1), (size,) if steps is None else (steps, size)
-    shapes = ((3,), (2,), (), (3,), ())
+    shapes = ((3,), (2,), (1,), (3,))
     values = [jnp.asarray(rng.uniform(-1, 1, (*lead, *shape)), jnp.float32) for shape in shapes]
-    return sac.Batch(*values[:4], dones=jnp.asarray(rng.integers(0, 2, lead), jnp.float32))
+    dones = jnp.asarray(rng.integers(0, 2, lead), jnp.float32)
+    return sac.Batch(*values, dones=dones, weights=jnp.ones((*lead, 1)))
 
 
 def weights(module: object) -> list[np.ndarray]:
@@ -41,13 +42,28 @@ def test_bellman_targets_stop_at_the_end_of_an_episode() -> None:
     targets = sac.bellman_targets(state, going_on, SETTINGS, jax.random.key(0))
     actions, log_prob = state.policy(data.next_inputs).sample_and_log_prob(jax.random.key(0))
     first, second = state.target(data.next_inputs, actions)
-    by_hand = data.rewards + 0.9 * (jnp.minimum(first, second) - 0.5 * log_prob)
+    by_hand = data.rewards + 0.9 * (jnp.minimum(first, second) - 0.5 * log_prob[:, None])
     np.testing.assert_allclose(targets, by_hand, rtol=1e-4, atol=1e-5)
+
+
+def test_features_of_a_linear_reward_follow_the_critic_with_the_smaller_value() -> None:
+    """With rewards phi and weights w, the targets' product with w is the target of the reward <phi, w>."""
+    state = sac.create(3, 2, (8, 8), features=4, temperature=0.5, settings=SETTINGS, key=jax.random.key(0))
+    rng = np.random.default_rng(0)
+    weights = np.concatenate([rng.uniform(-1, 1, (16, 3)), np.ones((16, 1))], axis=1)
+    data = batch()._replace(rewards=jnp.asarray(rng.normal(size=(16, 4))), weights=jnp.asarray(weights))
+    targets = sac.bellman_targets(state, data, SETTINGS, jax.random.key(0))
+    actions, log_prob = state.policy(data.next_inputs).sample_and_log_prob(jax.random.key(0))
+    values = [np.sum(np.asarray(features) * weights, axis=1) for features in state.target(data.next_inputs, actions)]
+    reward = np.sum(np.asarray(data.rewards) * weights, axis=1)
+    future = np.minimum(*values) - 0.5 * np.asarray(log_prob)
+    by_hand = reward + 0.9 * (1 - np.asarray(data.dones)) * future
+    np.testing.assert_allclose(np.sum(np.asarray(targets) * weights, axis=1), by_hand, rtol=1e-3, atol=1e-5)
 
 
 def test_losses_by_hand() -> None:
     state, data = learner(), batch()
-    targets = jnp.linspace(-1, 1, 16)
+    targets = jnp.linspace(-1, 1, 16)[:, None]
     first, second = state.critic(data.inputs, data.actions)
     loss, info = sac.critic_loss(state.critic, data, targets)
     by_hand = 0.5 * np.mean((np.asarray(first) - targets) ** 2) + 0.5 * np.mean((np.asarray(second) - targets) ** 2)
@@ -56,7 +72,7 @@ def test_losses_by_hand() -> None:
 
     loss, info = sac.policy_loss(state.policy, state.critic, jnp.float32(0.5), data, jax.random.key(3))
     actions, log_prob = state.policy(data.inputs).sample_and_log_prob(jax.random.key(3))
-    q = jnp.minimum(*state.critic(data.inputs, actions))
+    q = jnp.minimum(*state.critic(data.inputs, actions))[:, 0]
     assert float(loss) == pytest.approx(float(jnp.mean(0.5 * log_prob - q)), rel=1e-4)
     assert float(info["entropy"]) == pytest.approx(-float(log_prob.mean()), rel=1e-4)
 
@@ -97,7 +113,7 @@ def test_the_critic_learns_a_known_value() -> None:
         learning_rate=3e-3, discount=0.9, tau=0.05, target_entropy=-1.0, learn_temperature=False, target_every_step=True
     )
     state = sac.create(3, 2, (32, 32), temperature=1e-6, settings=settings, key=jax.random.key(0))
-    data = batch(steps=600, size=64)._replace(rewards=jnp.ones((600, 64)), dones=jnp.zeros((600, 64)))
+    data = batch(steps=600, size=64)._replace(rewards=jnp.ones((600, 64, 1)), dones=jnp.zeros((600, 64)))
     state, _ = sac.update_many(state, data, jax.random.key(0), settings)
     first, second = state.critic(data.inputs[0], data.actions[0])
     np.testing.assert_allclose(first, 10.0, atol=0.7)
@@ -162,11 +178,11 @@ def test_time_limits_bootstrap_only_on_request() -> None:
 
 def test_full_batches_keep_their_size_when_episodes_end_early() -> None:
     learning = trainer("humanoid", "paper", episodes_per_epoch=2, hidden=(8, 8))
-    learning.env.horizon = 60
     transitions = learning._transitions(learning._explore(0))
-    batches = learning._batches(transitions, 0)
-    assert len(transitions["rewards"]) < 120
-    assert batches.rewards.shape == (4, 120)
+    assert len(transitions["rewards"]) < 2000
+    columns = learning.learner._sample(transitions, np.random.default_rng(0))
+    assert columns["rewards"].shape == (4, 2000)
+    np.testing.assert_array_equal(columns["rewards"][0, : len(transitions["rewards"])], transitions["rewards"])
 
 
 def test_state_and_restore_are_exact(tmp_path: Path) -> None:

@@ -5,16 +5,27 @@ env = ibol.make("ant", num_envs=64)      # a Gymnasium VectorEnv on batched MuJo
 policy = ibol.load_policy("runs/my-run")  # what a run has learned, ready to act
 """
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ibol.envs import make
 from ibol.errors import IbolError
 
 __version__ = "0.1.0"
-__all__ = ["IbolError", "__version__", "load_policy", "make"]
+__all__ = ["IbolError", "__version__", "load_linearizer", "load_policy", "make"]
+
+if TYPE_CHECKING:
+    from ibol.linearizer.policy import Linearizer
 
 
-def load_policy(run: str) -> Any:
+def load_linearizer(source: str | Path) -> "Linearizer":
+    """A bundled linearizer by name (`half_cheetah`, `half_cheetah:1`), or that of a run directory."""
+    from ibol.linearizer.policy import load_linearizer as load
+
+    return load(source)
+
+
+def load_policy(run: str | Path) -> Any:
     """The policy that the run in directory `run` has learned: `policy.act(observations)` gives actions."""
     from ibol.methods import load_policy as load
 

@@ -16,10 +16,12 @@ HELP = """usage: ibol COMMAND [OPTIONS]
 Unsupervised skill discovery in continuous control (IBOL, ICML 2021).
 
 train
+  linearize ENV     phase 1: a policy that moves the state in any asked direction
   sac ENV           plain SAC on an environment's own reward
   resume RUN        continue an interrupted run exactly where it stood
 use
-  evaluate RUN...   returns of trained policies next to a random policy
+  evaluate RUN...   measure what runs have learned
+  plot RUN...       draw where linearizers take the robot
 look up
   envs              environments and their sizes
   presets [COMMAND] settings of the presets, side by side
@@ -130,21 +132,50 @@ def _resume(argv: list[str]) -> None:
 
 
 def _evaluate(argv: list[str]) -> None:
-    from ibol.evaluation.returns import evaluate_runs
+    from ibol.evaluation.runs import evaluate_runs, write_json
+    from ibol.tables import evaluation_tables, show
 
     @dataclass(frozen=True)
     class Evaluate:
         runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
         """Run directories."""
         episodes: int = 64
-        """Episodes for each policy."""
+        """Episodes for the return of a policy."""
+        trajectories: int = 2000
+        """Random goals for the state coverage of a linearizer."""
         seed: int = 0
-        """Decides the initial states."""
+        """Decides goals and initial states."""
         json: Path | None = None
         """Also write the numbers to this file."""
 
-    given = _parse(Evaluate, argv, "evaluate", "Returns of the runs' policies (mode) next to a random policy.")
-    evaluate_runs(given.runs, episodes=given.episodes, seed=given.seed, json_file=given.json)
+    given = _parse(Evaluate, argv, "evaluate", "Measure what runs have learned.")
+    rows = evaluate_runs(given.runs, episodes=given.episodes, trajectories=given.trajectories, seed=given.seed)
+    for table in evaluation_tables(rows):
+        show(table)
+    if given.json is not None:
+        write_json(rows, given.json)
+
+
+def _plot(argv: list[str]) -> None:
+    from ibol.figures.linearizer import plot_traces
+    from ibol.linearizer.policy import load_linearizer
+
+    @dataclass(frozen=True)
+    class Plot:
+        linearizers: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Runs of 'ibol linearize', or names of bundled linearizers."""
+        output: Path = Path("linearizer.png")
+        """The picture to write; its ending (.png, .pdf, .svg) decides the format."""
+        seed: int = 0
+        """Decides the initial states."""
+        overwrite: bool = False
+        """Replace the picture if it exists."""
+
+    given = _parse(Plot, argv, "plot", "Draw where linearizers take the robot for goals along its location.")
+    if given.output.exists() and not given.overwrite:
+        raise IbolError(f"{given.output} exists: choose another --output or replace it with --overwrite")
+    plot_traces([load_linearizer(name) for name in given.linearizers], given.linearizers, given.output, seed=given.seed)
+    print(f"written to {given.output}")
 
 
 def _envs(argv: list[str]) -> None:
@@ -221,9 +252,11 @@ def _report(run: Any, finished: bool) -> None:
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "linearize": _train("linearize", "Train a linearizer: a policy that moves the state in any asked direction."),
     "sac": _train("sac", "Train plain SAC on an environment's own reward."),
     "resume": _resume,
     "evaluate": _evaluate,
+    "plot": _plot,
     "envs": _envs,
     "presets": _presets,
     "normalize": _normalize,

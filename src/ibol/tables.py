@@ -2,6 +2,8 @@
 
 import dataclasses
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -56,3 +58,17 @@ def normalizer_table(env: str, normalizer: Normalizer) -> Table:
     for i, (mean, std) in enumerate(zip(normalizer.mean, normalizer.std, strict=True)):
         table.add_row(str(i), f"{mean:.4f}", f"{std:.4f}")
     return table
+
+
+def evaluation_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """One table for the runs that were measured by the same numbers."""
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row), []).append(row)
+    tables = []
+    for columns, members in groups.items():
+        table = Table(*(column.replace("_", " ") for column in columns))
+        for row in members:
+            table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
+        tables.append(table)
+    return tables

@@ -48,10 +48,7 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
         seed: int,
         autoreset: AutoresetMode,
     ) -> None:
-        if num_envs < 1:
-            raise IbolError(f"num_envs is {num_envs}, but at least 1 environment is needed")
-        if horizon < 1:
-            raise IbolError(f"horizon is {horizon}, but an episode needs at least 1 step")
+        check_sizes(num_envs, horizon)
         self.name = name
         self.num_envs = num_envs
         self.horizon = horizon
@@ -104,7 +101,7 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
         """Advance every environment whose episode is under way by one step."""
         if not self._was_reset:
             raise IbolError("call reset() before step()")
-        acts = self._checked(actions)
+        acts = checked_actions(self, actions)
         ended_before = self._terminated | self._truncated
         resting = bool(ended_before.any())
         ids = np.flatnonzero(~ended_before) if resting else None
@@ -146,15 +143,6 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
         self._terminated[ids] = False
         self._truncated[ids] = False
 
-    def _checked(self, actions: ArrayLike) -> Floats:
-        acts = np.asarray(actions, np.float64)
-        if acts.shape != self.action_space.shape:
-            raise IbolError(f"actions have shape {acts.shape}, but {self.name} needs {self.action_space.shape}")
-        if not np.isfinite(acts).all():
-            bad = int(np.flatnonzero(~np.isfinite(acts).all(axis=1))[0])
-            raise IbolError(f"the action of environment {bad} of {self.name} is not finite: {acts[bad]}")
-        return np.clip(acts, -1.0, 1.0)
-
     def _note_divergence(self, diverged: Bools) -> None:
         self.divergences += diverged
         ids = np.flatnonzero(diverged)
@@ -165,6 +153,25 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
             RuntimeWarning,
             stacklevel=3,
         )
+
+
+def check_sizes(num_envs: int, horizon: int | None) -> None:
+    """Refuse batches without environments and episodes without steps."""
+    if num_envs < 1:
+        raise IbolError(f"num_envs is {num_envs}, but at least 1 environment is needed")
+    if horizon is not None and horizon < 1:
+        raise IbolError(f"horizon is {horizon}, but an episode needs at least 1 step")
+
+
+def checked_actions(env: Any, actions: ArrayLike) -> Floats:
+    """The actions of a batch, clipped to [-1, 1]; refuses those of another shape or that are not finite."""
+    acts = np.asarray(actions, np.float64)
+    if acts.shape != env.action_space.shape:
+        raise IbolError(f"actions have shape {acts.shape}, but {env.name} needs {env.action_space.shape}")
+    if not np.isfinite(acts).all():
+        bad = int(np.flatnonzero(~np.isfinite(acts).all(axis=1))[0])
+        raise IbolError(f"the action of environment {bad} of {env.name} is not finite: {acts[bad]}")
+    return np.clip(acts, -1.0, 1.0)
 
 
 def _generators(

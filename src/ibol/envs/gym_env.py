@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 from gymnasium.wrappers import FlattenObservation, RescaleAction, TimeLimit
 from numpy.typing import ArrayLike
 
+from ibol.envs.base import check_sizes, checked_actions
 from ibol.errors import IbolError, unknown
 
 Factory = Callable[[], gymnasium.Env[Any, Any]]
@@ -58,12 +59,14 @@ class GymEnv(VectorEnv[Any, Any, Any]):
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
         processes: bool = False,
     ) -> None:
-        if num_envs < 1:
-            raise IbolError(f"num_envs is {num_envs}, but at least 1 environment is needed")
+        check_sizes(num_envs, horizon)
         self.name = source if isinstance(source, str) else _qualified_name(source)
         create = find_factory(source) if isinstance(source, str) else source
         probe = create()
-        limit = horizon if horizon is not None else _time_limit(probe)
+        own_limit = _time_limit(probe)
+        if horizon is not None and own_limit is not None and own_limit < horizon and not isinstance(probe, TimeLimit):
+            raise IbolError(f"horizon is {horizon}, but {self.name} cuts its episodes at {own_limit} steps itself")
+        limit = horizon if horizon is not None else own_limit
         _check_spaces(self.name, probe)
         probe.close()
         if limit is None:
@@ -73,7 +76,7 @@ class GymEnv(VectorEnv[Any, Any, Any]):
         def build() -> gymnasium.Env[Any, Any]:
             env = create()
             if horizon is not None:
-                env = TimeLimit(env, horizon)
+                env = TimeLimit(env.env if isinstance(env, TimeLimit) else env, horizon)
             if len(env.observation_space.shape or ()) != 1:
                 env = FlattenObservation(env)
             env = RescaleAction(env, np.float32(-1.0), np.float32(1.0))
@@ -111,11 +114,12 @@ class GymEnv(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: ArrayLike) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Advance every copy by one step."""
-        acts = np.clip(np.asarray(actions, np.float32), -1.0, 1.0)
+        acts = checked_actions(self, actions).astype(np.float32)
         shaped = acts.reshape((self.num_envs, *(self._envs.single_action_space.shape or ())))
         obs, reward, terminated, truncated, info = self._envs.step(shaped)
         if self.autoreset == AutoresetMode.DISABLED:
-            terminated, truncated = info.pop("terminated").astype(bool), info.pop("truncated").astype(bool)
+            terminated, truncated = (info.pop(name).astype(bool) for name in ("terminated", "truncated"))
+            info = {name: value for name, value in info.items() if name not in ("_terminated", "_truncated")}
         return obs, reward, terminated, truncated, info
 
     def close(self, **kwargs: Any) -> None:

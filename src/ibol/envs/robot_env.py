@@ -61,7 +61,6 @@ class RobotEnv(BatchedEnv):
         self._rest = self._batch.state[0].copy()
         low, high = self.model.actuator_ctrlrange.T
         self._ctrl_scale, self._ctrl_offset = (high - low) / 2, (high + low) / 2
-        self._bad_counts = np.zeros(num_envs, np.int64)
 
     @property
     def num_threads(self) -> int:
@@ -92,16 +91,15 @@ class RobotEnv(BatchedEnv):
         self._ctrl[:] = ctrl
         x_before = self._qpos[:, 0].copy()
         diverged = np.zeros(self.num_envs, bool)
+        # MuJoCo resets a simulation with a bad state by itself and counts it as a warning, but never beyond 1.
+        self._batch.warning[:] = 0
         with quiet_mujoco():
             try:
                 self._batch.step(ids, nstep=robot.frame_skip)
             except SimulationError as error:
                 diverged[error.ids] = True
         obs = self._observation(self._state.copy())
-        # MuJoCo resets a simulation with a bad state by itself and counts it as a warning.
-        bad_counts = self._batch.warning[:, _DIVERGED, 1].sum(axis=1)
-        diverged |= bad_counts > self._bad_counts
-        self._bad_counts = bad_counts
+        diverged |= self._batch.warning[:, _DIVERGED, 1].any(axis=1)
         if not np.isfinite(obs).all():
             diverged |= ~np.isfinite(obs).all(axis=1)
         velocity = (self._qpos[:, 0] - x_before) / self.dt

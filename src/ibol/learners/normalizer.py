@@ -9,7 +9,7 @@ states that one worker sees in an epoch, follows the same average.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.envs import ROBOTS, make
+from ibol.envs.settings import EnvSettings
 from ibol.seeding import generator
 
 PAPER_TRAJECTORIES = 10_000
@@ -69,15 +70,18 @@ def compute_normalizer(
     trajectories: int = PAPER_TRAJECTORIES,
     steps: int = PAPER_STEPS,
     seed: int = 0,
-    progress: Callable[[int], None] = lambda done: None,
-    **options: Any,
+    options: Mapping[str, Any] | None = None,
 ) -> Normalizer:
-    """Mean and standard deviation of the states that uniform random actions visit; the same for the same seed."""
+    """Mean and standard deviation of the states that uniform random actions visit; the same for the same seed.
+
+    `options` are further arguments of `ibol.make`.
+    """
+    given = dict(options or {})
     if env in ROBOTS:
-        options["terminate"] = False
+        given["terminate"] = False
     batch = min(trajectories, 500)
     # An own environment cannot be told to ignore termination: it starts anew, and its states count all the same.
-    envs = make(env, batch, **options)
+    envs = make(env, batch, **given)
     rng = generator(seed, "normalizer")
     count, mean, spread = 0, np.zeros(1), np.zeros(1)
     for start in range(0, trajectories, batch):
@@ -91,7 +95,6 @@ def compute_normalizer(
             mean = mean + delta * (rows / total)
             count = total
             obs, *_ = envs.step(rng.uniform(-1.0, 1.0, envs.action_space.shape))
-        progress(start + rows)
     envs.close()
     return Normalizer.of(mean, np.sqrt(spread / count))
 
@@ -100,6 +103,15 @@ def load_normalizer(env: str) -> Normalizer | None:
     """The statistics that ship for one of our environments, None for any other."""
     entry = _shipped().get(env)
     return None if entry is None else Normalizer.of(np.array(entry["mean"]), np.array(entry["std"]))
+
+
+def find_normalizer(env: str, settings: EnvSettings, trajectories: int, seed: int) -> Normalizer:
+    """The shipped statistics, or for an own environment those of some trajectories."""
+    shipped = load_normalizer(env)
+    if shipped is not None:
+        return shipped
+    own = {"horizon": settings.horizon, "location_dims": settings.location_dims}
+    return compute_normalizer(env, trajectories=trajectories, seed=seed, options=own)
 
 
 def save_normalizer(env: str, normalizer: Normalizer, provenance: dict[str, Any]) -> Path:

@@ -1,6 +1,10 @@
 """Soft actor-critic as the authors use it: twin critics, learnt temperature, one pure update function.
 
 `inputs` are whatever the policy sees: normalised states, with a goal or a latent appended where there is one.
+
+The critics predict K features psi of the future, and Q = <psi, w> for weights w that each transition brings along.
+Plain SAC is K = 1 with w = 1. A reward that is linear in a goal, <phi, g>, can be learned as its vector phi with w = g
+(successor features); the entropy bonus is then carried by a last feature of weight 1.
 """
 
 from collections.abc import Sequence
@@ -22,13 +26,14 @@ Info = dict[str, Array]
 
 
 class Batch(NamedTuple):
-    """Transitions; `dones` is 1 where no future value may be added."""
+    """Transitions; `dones` is 1 where no future value may be added; a reward is <rewards, weights>."""
 
     inputs: Array  # (B, k)
     actions: Array  # (B, m)
-    rewards: Array  # (B,)
+    rewards: Array  # (B, K)
     next_inputs: Array  # (B, k)
     dones: Array  # (B,)
+    weights: Array  # (B, K)
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ def create(
     actions: int,
     hidden: Sequence[int],
     *,
+    features: int = 1,
     temperature: float,
     settings: SACSettings,
     key: Array,
@@ -68,7 +74,7 @@ def create(
     """Fresh networks and optimisers."""
     policy_key, critic_key = jax.random.split(key)
     policy = policy_type(inputs, actions, hidden, policy_key, layer_norm)
-    critic = TwinCritic(inputs + actions, hidden, critic_key, layer_norm)
+    critic = TwinCritic(inputs + actions, hidden, critic_key, layer_norm, features)
     log_temperature = jnp.log(jnp.float32(temperature))
     adam = _adam(settings)
     optimizers = (adam.init(eqx.filter(policy, eqx.is_array)), adam.init(eqx.filter(critic, eqx.is_array)))
@@ -76,26 +82,38 @@ def create(
 
 
 def critic_loss(critic: TwinCritic, batch: Batch, targets: Array) -> tuple[Array, Info]:
-    """0.5 E[(Q_i(s, a) - y)^2], summed over both critics."""
+    """0.5 E[|psi_i(s, a) - y|^2], summed over both critics."""
     first, second = critic(batch.inputs, batch.actions)
-    loss = 0.5 * jnp.mean((first - targets) ** 2) + 0.5 * jnp.mean((second - targets) ** 2)
-    return loss, {"critic_loss": loss, "q_mean": first.mean()}
+    loss = 0.5 * jnp.mean(jnp.sum((first - targets) ** 2 + (second - targets) ** 2, axis=-1))
+    return loss, {"critic_loss": loss, "q_mean": jnp.mean(q_value(first, batch))}
 
 
 def policy_loss(policy: Policy, critic: TwinCritic, temperature: Array, batch: Batch, key: Array) -> tuple[Array, Info]:
     """E[alpha log pi(a|s) - min_i Q_i(s, a)] with reparameterised a ~ pi."""
     distribution: ActionDistribution = policy(batch.inputs)
     actions, log_prob = distribution.sample_and_log_prob(key)
-    loss = jnp.mean(temperature * log_prob - jnp.minimum(*critic(batch.inputs, actions)))
+    first, second = critic(batch.inputs, actions)
+    loss = jnp.mean(temperature * log_prob - jnp.minimum(q_value(first, batch), q_value(second, batch)))
     return loss, {"policy_loss": loss, "entropy": -log_prob.mean()}
 
 
 def bellman_targets(state: SACState, batch: Batch, settings: SACSettings, key: Array) -> Array:
-    """y = r + gamma (1 - done) [min_i Q'_i(s', a') - alpha log pi(a'|s')] with a' ~ pi(.|s')."""
+    """y = r + gamma (1 - done) [psi'_i(s', a') - alpha log pi(a'|s')], a' ~ pi(.|s'), i the critic with the smaller Q.
+
+    The entropy bonus belongs to the last feature, whose weight is 1; so <y, w> is SAC's usual target.
+    """
     distribution: ActionDistribution = state.policy(batch.next_inputs)
     actions, log_prob = distribution.sample_and_log_prob(key)
-    value = jnp.minimum(*state.target(batch.next_inputs, actions)) - jnp.exp(state.log_temperature) * log_prob
-    return batch.rewards + settings.discount * (1 - batch.dones) * value
+    first, second = state.target(batch.next_inputs, actions)
+    smaller = q_value(first, batch) < q_value(second, batch)
+    features = jnp.where(smaller[:, None], first, second)
+    features = features.at[:, -1].add(-jnp.exp(state.log_temperature) * log_prob)
+    return batch.rewards + settings.discount * (1 - batch.dones)[:, None] * features
+
+
+def q_value(features: Array, batch: Batch) -> Array:
+    """Q = <psi, w>, (B,)."""
+    return jnp.sum(features * batch.weights, axis=-1)
 
 
 def update(state: SACState, batch: Batch, key: Array, settings: SACSettings) -> tuple[SACState, Info]:

@@ -10,7 +10,7 @@ from ibol.errors import unknown
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.runs.loop import RunSettings, Trainer, train
 
-METHODS = {"sac": "ibol.methods.sac"}
+METHODS = {"linearize": "ibol.linearizer.training", "sac": "ibol.methods.sac"}
 
 
 class Method(Protocol):
@@ -48,6 +48,7 @@ def start(
         "seed": run_settings.seed,
         "settings": dataclasses.asdict(config),
         "env_settings": dataclasses.asdict(env_settings),
+        **trainer.describe(),
     }
     run = RunDirectory.create(path, description, overwrite=run_settings.overwrite)
     return run, train(trainer, run, run_settings)

@@ -5,61 +5,33 @@ buffer or, without one, on the epoch's own transitions.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ibol.envs import Env
 from ibol.envs.settings import EnvSettings
-from ibol.errors import IbolError
 from ibol.learners import sac
-from ibol.learners.normalizer import Normalizer, compute_normalizer, epoch_weight, load_normalizer
-from ibol.learners.replay import Columns, Replay
+from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer
+from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
+from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
-from ibol.seeding import derive, generator
+from ibol.seeding import derive
 
 
 @dataclass(frozen=True)
-class SACConfig:
+class SACConfig(SACLearnerConfig):
     """Settings of plain SAC; the preset gives the defaults."""
 
-    epochs: int = 300
-    """Epochs of collecting and learning."""
-    episodes_per_epoch: int = 16
-    """Episodes collected in each epoch, all at once in a batch."""
-    gradient_steps: int = 200
-    """Gradient steps in each epoch."""
-    batch_size: int = 256
-    """Transitions in a gradient step; 0 takes all that the replay buffer or the epoch holds."""
-    replay_size: int = 1_000_000
-    """Transitions kept for learning; 0 learns only from the current epoch's."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of policy and critics."""
-    layer_norm: bool = False
-    """Layer normalisation in policy and critics."""
-    learning_rate: float = 3e-4
-    """Adam's learning rate for policy, critics and temperature."""
-    discount: float = 0.99
-    """Discount factor gamma."""
-    tau: float = 0.005
-    """How far the target networks move at each of their updates."""
-    target_every_step: bool = True
-    """Move the target networks after every gradient step instead of once in an epoch."""
-    temperature: float = 0.1
-    """Entropy weight alpha at the start."""
-    learn_temperature: bool = True
-    """Adapt the temperature to the target entropy -dim(A)/2."""
     normalizer: Literal["preset", "ema", "none"] = "preset"
     """How states are normalised: fixed statistics of random actions, a moving average, or not at all."""
     normalizer_trajectories: int = 500
     """Trajectories for the fixed statistics of an environment that ships none."""
-    bootstrap_at_time_limit: bool = True
-    """Add the value of the state where the time limit cut the episode; the authors' code does not."""
     evaluate_every: int = 10
     """Epochs between evaluations of the policy's mode; 0 never evaluates."""
     evaluation_episodes: int = 16
@@ -75,53 +47,41 @@ class SACTrainer:
     headline = ("return", "evaluation/return")
 
     def __init__(self, env: str, env_settings: EnvSettings, config: SACConfig, seed: int) -> None:
-        if config.replay_size and not config.batch_size:
-            raise IbolError("batch_size is 0 (the whole epoch), which goes with replay_size 0 only")
         self.config, self.seed, self.epochs = config, seed, config.epochs
         self.env = env_settings.make(env, config.episodes_per_epoch)
         self.evaluation_env = env_settings.make(env, config.evaluation_episodes)
-        state_dim, action_dim = _dims(self.env)
-        self.settings = sac.SACSettings(
-            learning_rate=config.learning_rate,
-            discount=config.discount,
-            tau=config.tau,
-            target_entropy=-action_dim / 2,
-            learn_temperature=config.learn_temperature,
-            target_every_step=config.target_every_step,
-        )
-        self.learner = sac.create(
-            state_dim,
-            action_dim,
-            config.hidden,
-            temperature=config.temperature,
-            settings=self.settings,
-            key=jax.random.key(derive(seed, "networks")),
-            layer_norm=config.layer_norm,
-        )
-        self.normalizer = _normalizer(env, env_settings, config, state_dim, seed)
+        state_dim = int(np.prod(self.env.single_observation_space.shape or ()))
+        action_dim = int(np.prod(self.env.single_action_space.shape or ()))
         widths = {"inputs": state_dim, "actions": action_dim, "next_inputs": state_dim}
-        columns = {name: (width,) for name, width in widths.items()} | {"rewards": (), "dones": ()}
-        self.replay = Replay(config.replay_size, columns) if config.replay_size else None
+        self.learner = SACLearner(
+            config,
+            inputs=state_dim,
+            actions=action_dim,
+            features=1,
+            columns={name: (width,) for name, width in widths.items()} | {"rewards": (), "dones": ()},
+            transitions_per_epoch=config.episodes_per_epoch * self.env.horizon,
+            seed=seed,
+        )
+        self.normalizer = Normalizer(state_dim)
+        if config.normalizer == "preset":
+            self.normalizer = find_normalizer(env, env_settings, config.normalizer_trajectories, seed)
         self.env_steps = 0
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """Collect episodes, then learn."""
         config = self.config
         trajectories = self._explore(epoch)
-        transitions = self._transitions(trajectories)
+        info = self.learner.learn(self._transitions(trajectories), epoch, _compose)
         if config.normalizer == "ema":
             visited = np.arange(trajectories.states.shape[1]) <= trajectories.lengths[:, None]
             states = trajectories.states[visited]
             self.normalizer.update(states, epoch_weight(len(states)))
-        batches = self._batches(transitions, epoch)
-        key = jax.random.key(derive(self.seed, "updates", epoch))
-        self.learner, info = sac.update_many(self.learner, batches, key, self.settings)
         self.env_steps += trajectories.num_steps
         metrics = {
             "env_steps": self.env_steps,
             "return": float(trajectories.returns.mean()),
             "episode_length": float(trajectories.lengths.mean()),
-            **{name: float(value) for name, value in info.items()},
+            **info,
             "epoch_env_steps": trajectories.num_steps,
         }
         last = epoch + 1 == self.epochs
@@ -159,46 +119,34 @@ class SACTrainer:
             "dones": (last & final[:, None])[mask].astype(np.float32),
         }
 
-    def _batches(self, transitions: Columns, epoch: int) -> sac.Batch:
-        """The minibatches of all gradient steps of this epoch, (steps, batch, ...)."""
-        config, rng = self.config, generator(self.seed, "minibatches", epoch)
-        if self.replay is not None:
-            self.replay.add(transitions)
-            return _as_batch(self.replay.sample(rng, (config.gradient_steps, config.batch_size)))
-        count = len(transitions["rewards"])
-        if config.batch_size:
-            rows = rng.integers(count, size=(config.gradient_steps, config.batch_size))
-        else:
-            # Episodes that ended early are made up for by repeated transitions: compiled code wants one size.
-            full = self.env.num_envs * self.env.horizon
-            whole = np.concatenate([np.arange(count), rng.integers(count, size=full - count)])
-            rows = np.broadcast_to(whole, (config.gradient_steps, full))
-        return _as_batch({name: values[rows] for name, values in transitions.items()})
+    def describe(self) -> dict[str, Any]:
+        """The sizes of the policy."""
+        return {"state_dim": len(self.normalizer.mean), "action_dim": self.env.single_action_space.shape[0]}  # type: ignore[index]
 
     def state(self) -> Arrays:
-        """Networks, optimisers, normaliser, replay buffer and counters."""
-        replay = {} if self.replay is None else self.replay.state()
+        """Networks, optimisers, replay buffer, normaliser and counters."""
         return {
-            **checkpoint.flatten(self.learner, "learner/"),
+            **self.learner.state(),
             "normalizer/mean": self.normalizer.mean,
             "normalizer/var": self.normalizer.var,
             "env_steps": np.array(self.env_steps),
-            **{f"replay/{name}": value for name, value in replay.items()},
         }
 
     def restore(self, arrays: Arrays) -> None:
         """Continue from a saved state."""
-        self.learner = checkpoint.unflatten(self.learner, arrays, "learner/")
+        self.learner.restore(arrays)
         self.normalizer.mean, self.normalizer.var = arrays["normalizer/mean"], arrays["normalizer/var"]
         self.env_steps = int(arrays["env_steps"])
-        if self.replay is not None:
-            saved = {name.removeprefix("replay/"): v for name, v in arrays.items() if name.startswith("replay/")}
-            self.replay.restore(saved)
 
     def checkpoint_bytes(self) -> int:
-        """Networks and optimisers, and a full replay buffer."""
-        learner = sum(value.nbytes for value in checkpoint.flatten(self.learner).values())
-        return learner + (0 if self.replay is None else self.replay.num_bytes())
+        """Networks and a full replay buffer."""
+        return self.learner.num_bytes()
+
+
+def _compose(columns: Columns, rng: np.random.Generator) -> sac.Batch:
+    rewards = jnp.asarray(columns["rewards"])[..., None]
+    rest = {name: jnp.asarray(columns[name]) for name in ("inputs", "actions", "next_inputs", "dones")}
+    return sac.Batch(rewards=rewards, weights=jnp.ones_like(rewards), **rest)
 
 
 class SACPolicy:
@@ -231,33 +179,9 @@ def load_policy(run: RunDirectory) -> SACPolicy:
     arrays, _ = run.load_checkpoint(lambda name: name.startswith(("learner/policy/", "normalizer/")))
     config = settings_from_json(SACConfig, run.config["settings"])
     env_settings = settings_from_json(EnvSettings, run.config["env_settings"])
-    state_dim = len(arrays["normalizer/mean"])
-    action_dim = len(arrays["learner/policy/network/heads/0/bias"])
+    state_dim, action_dim = run.config["state_dim"], run.config["action_dim"]
     template = sac.TanhGaussianPolicy(state_dim, action_dim, config.hidden, jax.random.key(0), config.layer_norm)
     network = checkpoint.unflatten(template, arrays, "learner/policy/")
     normalizer = Normalizer(state_dim)
     normalizer.mean, normalizer.var = arrays["normalizer/mean"], arrays["normalizer/var"]
     return SACPolicy(run.config["env"], env_settings, network, normalizer)
-
-
-def _as_batch(columns: Columns) -> sac.Batch:
-    return sac.Batch(**{name: jax.numpy.asarray(values) for name, values in columns.items()})
-
-
-def _dims(env: Env) -> tuple[int, int]:
-    return int(np.prod(env.single_observation_space.shape or ())), int(np.prod(env.single_action_space.shape or ()))
-
-
-def _normalizer(env: str, env_settings: EnvSettings, config: SACConfig, state_dim: int, seed: int) -> Normalizer:
-    if config.normalizer != "preset":
-        return Normalizer(state_dim)
-    shipped = load_normalizer(env)
-    if shipped is not None:
-        return shipped
-    return compute_normalizer(
-        env,
-        trajectories=config.normalizer_trajectories,
-        seed=seed,
-        horizon=env_settings.horizon,
-        location_dims=env_settings.location_dims,
-    )

@@ -4,6 +4,7 @@ Both offer `mode`, `sample(key)`, `sample_and_log_prob(key)` (reparameterised: g
 `log_prob(action)`. Arrays are (..., m); log-probabilities are summed over the last axis.
 """
 
+import math
 from typing import Protocol
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from jax import Array
 
 _LOG_STD_MIN, _LOG_STD_MAX = -13.815510557964274, 2.0  # log 1e-6 and the authors' upper clamp
 _JACOBIAN_EPSILON = 1e-6
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _BETA_MINIMUM = 1.05  # keeps the density unimodal and finite at the ends
 _EDGE = 1e-6
 
@@ -56,26 +58,36 @@ class TanhNormal(eqx.Module):
 
     def sample(self, key: Array) -> Array:
         """A random action."""
-        return jnp.tanh(self._sample_before_tanh(key))
+        return self._action(self._noise(key))
 
     def sample_and_log_prob(self, key: Array) -> tuple[Array, Array]:
-        """A reparameterised action with its log-probability, computed from the value before the tanh."""
-        x = self._sample_before_tanh(key)
-        return jnp.tanh(x), self._log_prob_before_tanh(x)
+        """A reparameterised action a = tanh(mean + std e) with its log-probability, computed from e ~ N(0, I).
+
+        Instead of a key it also takes e itself, so that a loop can draw all of its noise at once.
+        """
+        noise = self._noise(key)
+        action = self._action(noise)
+        return action, self._log_density(noise, action)
 
     def log_prob(self, action: Array) -> Array:
         """Log-density of an action; precise only away from the ends, where the tanh cannot be undone."""
         inside = jnp.clip(action, -1 + _EDGE, 1 - _EDGE)
-        return self._log_prob_before_tanh(jnp.arctanh(inside))
+        noise = (jnp.arctanh(inside) - self.mean) / jnp.exp(self.log_std)
+        return self._log_density(noise, inside)
 
-    def _sample_before_tanh(self, key: Array) -> Array:
-        return self.mean + jnp.exp(self.log_std) * jax.random.normal(key, self.mean.shape, self.mean.dtype)
+    def _noise(self, key: Array) -> Array:
+        drawn = jnp.issubdtype(key.dtype, jnp.floating)
+        return key if drawn else jax.random.normal(key, self.mean.shape, self.mean.dtype)
 
-    def _log_prob_before_tanh(self, x: Array) -> Array:
-        # 1 - tanh(x)^2 lies in [0, 1] already: the authors' clip only guards its rounding.
-        slope = 1 - jnp.tanh(x) ** 2
+    def _action(self, noise: Array) -> Array:
+        return jnp.tanh(self.mean + jnp.exp(self.log_std) * noise)
+
+    def _log_density(self, noise: Array, action: Array) -> Array:
+        """sum[log N(x; mean, std) - log(1 - a^2 + 1e-6)] for x = mean + std e and a = tanh(x)."""
+        density = -0.5 * noise**2 - self.log_std - _LOG_SQRT_2PI
+        # 1 - a^2 lies in [0, 1] already: the authors' clip only guards its rounding.
+        slope = 1 - action**2
         slope = slope + jax.lax.stop_gradient(jnp.clip(slope, 0.0, 1.0) - slope)
-        density = dist.Normal(self.mean, jnp.exp(self.log_std)).log_prob(x)
         return jnp.sum(density - jnp.log(slope + _JACOBIAN_EPSILON), axis=-1)
 
 

@@ -132,20 +132,22 @@ class BetaPolicy(eqx.Module):
 
 
 class TwinCritic(eqx.Module):
-    """Two independent Q networks; calling it gives both values, each (...,)."""
+    """Two independent networks psi(s, a) with `features` outputs; Q(s, a) = <psi(s, a), w> for given weights w."""
 
     first: MLP
     second: MLP
 
-    def __init__(self, inputs: int, hidden: Sequence[int], key: Array, layer_norm: bool = False) -> None:
+    def __init__(
+        self, inputs: int, hidden: Sequence[int], key: Array, layer_norm: bool = False, features: int = 1
+    ) -> None:
         a, b = jax.random.split(key)
-        self.first = MLP(inputs, 1, hidden, jax.nn.relu, "xavier_normal", a, layer_norm)
-        self.second = MLP(inputs, 1, hidden, jax.nn.relu, "xavier_normal", b, layer_norm)
+        self.first = MLP(inputs, features, hidden, jax.nn.relu, "xavier_normal", a, layer_norm)
+        self.second = MLP(inputs, features, hidden, jax.nn.relu, "xavier_normal", b, layer_norm)
 
     def __call__(self, states: Array, actions: Array) -> tuple[Array, Array]:
-        """Q values of (..., n) states and (..., m) actions."""
+        """Both networks' features (..., K) of (..., n) states and (..., m) actions."""
         x = jnp.concatenate([states, actions], axis=-1)
-        return self.first(x)[..., 0], self.second(x)[..., 0]
+        return self.first(x), self.second(x)
 
 
 class BidirectionalLSTM(eqx.Module):

@@ -50,6 +50,10 @@ class Trainer(Protocol):
         """Run epoch number `epoch` (from 0); everything random must follow from the seed and this number."""
         ...
 
+    def describe(self) -> dict[str, Any]:
+        """What config.json needs on top of the settings, to rebuild what was learned without its training."""
+        ...
+
     def state(self) -> Arrays:
         """All that `restore` needs to continue exactly, by name."""
         ...

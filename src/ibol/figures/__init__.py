@@ -1,0 +1,1 @@
+"""Figures, one function each, drawn without a display."""

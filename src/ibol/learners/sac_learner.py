@@ -1,0 +1,142 @@
+"""SAC in epochs: a replay buffer (or the epoch's own transitions), minibatches, and the state that is saved.
+
+Shared by everything that learns with SAC; what differs between them is how a minibatch is composed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from ibol.errors import IbolError
+from ibol.learners import sac
+from ibol.learners.replay import Columns, Replay
+from ibol.runs import checkpoint
+from ibol.runs.checkpoint import Arrays
+from ibol.seeding import derive, generator
+
+Compose = Callable[[Columns, np.random.Generator], sac.Batch]
+
+
+@dataclass(frozen=True)
+class SACLearnerConfig:
+    """Settings that everything that learns with SAC has."""
+
+    epochs: int = 300
+    """Epochs of collecting and learning."""
+    episodes_per_epoch: int = 16
+    """Episodes collected in each epoch, all at once in a batch."""
+    gradient_steps: int = 200
+    """Gradient steps in each epoch."""
+    batch_size: int = 256
+    """Transitions in a gradient step; 0 takes all of the epoch's (only without a replay buffer)."""
+    replay_size: int = 1_000_000
+    """Transitions kept for learning; 0 learns only from the current epoch's."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Widths of the hidden layers of policy and critics."""
+    layer_norm: bool = False
+    """Layer normalisation in policy and critics."""
+    learning_rate: float = 3e-4
+    """Adam's learning rate for policy, critics and temperature."""
+    discount: float = 0.99
+    """Discount factor gamma."""
+    tau: float = 0.005
+    """How far the target networks move at each of their updates."""
+    target_every_step: bool = True
+    """Move the target networks after every gradient step instead of once in an epoch."""
+    temperature: float = 0.1
+    """Entropy weight alpha at the start."""
+    learn_temperature: bool = True
+    """Adapt the temperature to the target entropy."""
+    target_entropy: float = -0.5
+    """Target entropy for each action dimension, in nats."""
+    bootstrap_at_time_limit: bool = True
+    """Add the value of the state where the time limit cut the episode; the authors' code does not."""
+
+
+class SACLearner:
+    """Networks, replay buffer and the gradient steps of an epoch."""
+
+    def __init__(
+        self,
+        config: SACLearnerConfig,
+        *,
+        inputs: int,
+        actions: int,
+        features: int,
+        columns: Mapping[str, tuple[int, ...]],
+        transitions_per_epoch: int,
+        seed: int,
+    ) -> None:
+        if config.replay_size and not config.batch_size:
+            raise IbolError("batch_size is 0 (the whole epoch), which goes with replay_size 0 only")
+        self.config, self.seed = config, seed
+        self.transitions_per_epoch = transitions_per_epoch
+        self.settings = sac.SACSettings(
+            learning_rate=config.learning_rate,
+            discount=config.discount,
+            tau=config.tau,
+            target_entropy=config.target_entropy * actions,
+            learn_temperature=config.learn_temperature,
+            target_every_step=config.target_every_step,
+        )
+        self.networks = sac.create(
+            inputs,
+            actions,
+            config.hidden,
+            features=features,
+            temperature=config.temperature,
+            settings=self.settings,
+            key=jax.random.key(derive(seed, "networks")),
+            layer_norm=config.layer_norm,
+        )
+        self.replay = Replay(config.replay_size, columns) if config.replay_size else None
+
+    @property
+    def policy(self) -> sac.Policy:
+        """The policy as it is now."""
+        return self.networks.policy
+
+    def learn(self, transitions: Columns, epoch: int, compose: Compose) -> dict[str, float]:
+        """Take the gradient steps of an epoch; `compose` turns sampled columns (steps, batch, ...) into minibatches."""
+        rng = generator(self.seed, "minibatches", epoch)
+        batches = compose(self._sample(transitions, rng), rng)
+        key = jax.random.key(derive(self.seed, "updates", epoch))
+        self.networks, info = sac.update_many(self.networks, batches, key, self.settings)
+        return {name: float(value) for name, value in info.items()}
+
+    def _sample(self, transitions: Columns, rng: np.random.Generator) -> Columns:
+        config = self.config
+        if self.replay is not None:
+            self.replay.add(transitions)
+            return self.replay.sample(rng, (config.gradient_steps, config.batch_size))
+        count = len(next(iter(transitions.values())))
+        if config.batch_size:
+            rows = rng.integers(count, size=(config.gradient_steps, config.batch_size))
+        else:
+            # Episodes that ended early are made up for by repeated transitions: compiled code wants one size.
+            missing = rng.integers(count, size=self.transitions_per_epoch - count)
+            whole = np.concatenate([np.arange(count), missing])
+            rows = np.broadcast_to(whole, (config.gradient_steps, len(whole)))
+        return {name: values[rows] for name, values in transitions.items()}
+
+    def state(self) -> Arrays:
+        """Networks, optimisers and replay buffer by name."""
+        replay = {} if self.replay is None else self.replay.state()
+        return {
+            **checkpoint.flatten(self.networks, "learner/"),
+            **{f"replay/{name}": value for name, value in replay.items()},
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from what `state` gave."""
+        self.networks = checkpoint.unflatten(self.networks, arrays, "learner/")
+        if self.replay is not None:
+            saved = {name.removeprefix("replay/"): v for name, v in arrays.items() if name.startswith("replay/")}
+            self.replay.restore(saved)
+
+    def num_bytes(self) -> int:
+        """What a checkpoint of it may take, with a full replay buffer."""
+        networks = sum(value.nbytes for value in checkpoint.flatten(self.networks).values())
+        return networks + (0 if self.replay is None else self.replay.num_bytes())

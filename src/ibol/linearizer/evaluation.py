@@ -1,0 +1,95 @@
+"""How well a linearizer does what it is for: does the robot go where the goal points, how far, and where can it get?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibol.errors import IbolError
+from ibol.learners.rollout import Trajectories
+from ibol.linearizer.policy import Linearizer
+from ibol.linearizer.reward import sample_goals
+from ibol.seeding import generator
+
+DIRECTIONS = 16
+ROLLOUTS = 4
+GOAL_VALUES = 32
+CELLS = 32
+
+
+@dataclass(frozen=True)
+class LinearizerEvaluation:
+    """Roll-outs with goals along the location dimensions only, and what they say."""
+
+    goals: NDArray[np.float32]  # (N, d), the goals' location part
+    trajectories: Trajectories
+    location_dims: tuple[int, ...]
+
+    @property
+    def moved(self) -> NDArray[np.float32]:
+        """(N, d), from the first to the last location."""
+        paths = self.trajectories.states[:, :, list(self.location_dims)]
+        return paths[:, -1] - paths[:, 0]
+
+    def scalars(self) -> dict[str, float]:
+        """Metres for goals of full length; in 2-D the angle between goal and way, in 1-D the order of the outcomes."""
+        if self.goals.shape[1] == 1:
+            goal, moved = self.goals[:, 0], self.moved[:, 0]
+            forward, backward = float(moved[goal == 1.0].mean()), float(moved[goal == -1.0].mean())
+            return {
+                "distance": (forward - backward) / 2,
+                "forward": forward,
+                "backward": backward,
+                "rank_correlation": rank_correlation(goal, moved),
+            }
+        lengths = np.linalg.norm(self.moved, axis=1)
+        by_direction = lengths.reshape(ROLLOUTS, DIRECTIONS).mean(axis=0)
+        return {
+            "distance": float(lengths.mean()),
+            "shortest_direction": float(by_direction.min()),
+            "direction_error": float(np.degrees(angles(self.goals, self.moved)).mean()),
+        }
+
+
+def evaluate_linearizer(linearizer: Linearizer, *, seed: int = 0) -> LinearizerEvaluation:
+    """In 2-D, 16 directions with 4 roll-outs each; in 1-D, 32 goal values from -1 to 1."""
+    dims = linearizer.description.location_dims
+    if len(dims) not in (1, 2):
+        raise IbolError(f"{linearizer.env} has {len(dims)} location dimensions, but directions need 1 or 2")
+    if len(dims) == 1:
+        along = np.linspace(-1.0, 1.0, GOAL_VALUES)[:, None]
+    else:
+        angle = np.tile(np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS, ROLLOUTS)
+        along = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    goals = np.zeros((len(along), linearizer.goal_dim), np.float32)
+    goals[:, list(dims)] = along
+    return LinearizerEvaluation(along.astype(np.float32), linearizer.rollout(goals, seed=seed), dims)
+
+
+def random_goal_paths(
+    linearizer: Linearizer, *, trajectories: int = 2000, goal_beta: float = 1.0, seed: int = 0
+) -> NDArray[np.float32]:
+    """Locations (N, T + 1, d) under random location goals, all other goal dimensions 0."""
+    dims = list(linearizer.description.location_dims)
+    goals = np.zeros((trajectories, linearizer.goal_dim), np.float32)
+    goals[:, dims] = sample_goals(generator(seed, "coverage"), trajectories, len(dims), beta=goal_beta)
+    return linearizer.rollout(goals, seed=seed).states[:, :, dims]
+
+
+def state_coverage(paths: NDArray[np.float32], limits: NDArray[np.float32] | None = None) -> int:
+    """How many of 32 (1-D) or 1024 (2-D) equal cells within `limits` (2, d) the paths (N, T + 1, d) visit."""
+    points = paths.reshape(-1, paths.shape[-1])
+    low, high = (points.min(axis=0), points.max(axis=0)) if limits is None else limits
+    cells = np.clip((points - low) / np.maximum(high - low, 1e-12) * CELLS, 0, CELLS - 1).astype(np.int64)
+    return len(np.unique(cells, axis=0))
+
+
+def angles(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The angle between each pair of plane vectors, in radians from 0 to pi."""
+    cross, dot = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], (a * b).sum(axis=1)
+    return np.abs(np.arctan2(cross, dot))
+
+
+def rank_correlation(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """Spearman's rank correlation of values without ties."""
+    return float(np.corrcoef(a.argsort().argsort(), b.argsort().argsort())[0, 1])

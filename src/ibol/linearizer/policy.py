@@ -1,0 +1,162 @@
+"""A trained linearizer: pi_lin(a | s, g), ready to act, with what it needs to know of its environment."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+
+from ibol.envs import Env
+from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError, unknown
+from ibol.learners.normalizer import Normalizer
+from ibol.learners.rollout import Trajectories, collect
+from ibol.learners.sac import Policy
+from ibol.nn.distributions import ActionDistribution
+from ibol.nn.networks import TanhGaussianPolicy
+from ibol.runs import checkpoint
+from ibol.runs.checkpoint import Arrays
+from ibol.runs.directory import RunDirectory, settings_from_json
+
+BUNDLED = Path(__file__).parent / "bundled"
+
+
+@dataclass(frozen=True)
+class LinearizerDescription:
+    """What a linearizer was made for; kept with its weights."""
+
+    env: str
+    state_dim: int
+    action_dim: int
+    goal_dim: int
+    location_dims: tuple[int, ...]
+    macro_length: int
+    hidden: tuple[int, ...]
+    layer_norm: bool
+    env_settings: EnvSettings
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "LinearizerDescription":
+        """Undo `dataclasses.asdict`."""
+        nested = {**values, "env_settings": settings_from_json(EnvSettings, values["env_settings"])}
+        return settings_from_json(cls, nested)
+
+    def policy_template(self) -> TanhGaussianPolicy:
+        """A policy of the right shape."""
+        inputs = self.state_dim + self.goal_dim
+        return TanhGaussianPolicy(inputs, self.action_dim, self.hidden, jax.random.key(0), self.layer_norm)
+
+
+class Linearizer:
+    """Moves the state in the direction that a goal in [-1, 1]^n asks for, by the mode of its policy."""
+
+    def __init__(self, description: LinearizerDescription, policy: Policy, normalizer: Normalizer) -> None:
+        self.description = description
+        self.policy = policy
+        self.normalizer = normalizer
+        self._act = jax.jit(_mode)
+        keep = np.ones(description.state_dim, np.float32)
+        keep[list(description.location_dims)] = 0.0
+        # The location is omitted by a scale of zero after normalisation.
+        self._shift = jnp.asarray(normalizer.mean, jnp.float32)
+        self._scale = jnp.asarray(keep / (normalizer.std + 1e-8), jnp.float32)
+
+    @property
+    def env(self) -> str:
+        """The environment that it was trained in."""
+        return self.description.env
+
+    @property
+    def goal_dim(self) -> int:
+        """Dimensions of a goal: those of the state, or only its first ones in a velocity-free goal space."""
+        return self.description.goal_dim
+
+    @property
+    def macro_length(self) -> int:
+        """Environment steps for which a goal is held."""
+        return self.description.macro_length
+
+    def act(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
+        """Actions in [-1, 1] for raw observations (n,) or (N, n) and goals of matching shape."""
+        return np.asarray(
+            self._act(self.policy, self._shift, self._scale, np.asarray(obs, np.float32), np.asarray(goal, np.float32))
+        )
+
+    def rollout(self, goals: ArrayLike, seed: int = 0) -> Trajectories:
+        """One episode for each goal of (N, goal_dim), held from beginning to end: raw `states` (N, horizon + 1, n)."""
+        held = np.asarray(goals, np.float32)
+        if held.ndim != 2 or held.shape[1] != self.goal_dim:
+            raise IbolError(f"goals have shape {held.shape}, but {self.env} needs (N, {self.goal_dim})")
+        env = self.make_env(len(held))
+        return collect(env, lambda states, step: self.act(states, held), seed=seed)
+
+    def make_env(self, num_envs: int) -> Env:
+        """A batch of the environment that it was trained in."""
+        return self.description.env_settings.make(self.env, num_envs)
+
+    def arrays(self) -> Arrays:
+        """Weights and normaliser by name."""
+        normalizer = {"normalizer/mean": self.normalizer.mean, "normalizer/var": self.normalizer.var}
+        return {**checkpoint.flatten(self.policy, "policy/"), **normalizer}
+
+    def save(self, path: Path, provenance: dict[str, Any]) -> None:
+        """Write it as one safetensors file; `provenance` says how it came to be."""
+        meta = {"linearizer": dataclasses.asdict(self.description), "provenance": provenance}
+        checkpoint.save(path, self.arrays(), meta)
+
+
+def _mode(policy: Policy, shift: Array, scale: Array, obs: Array, goal: Array) -> Array:
+    distribution: ActionDistribution = policy(jnp.concatenate([(obs - shift) * scale, goal], axis=-1))
+    return distribution.mode
+
+
+def load_linearizer(source: str | Path) -> Linearizer:
+    """A bundled linearizer by name (`ant`, `ant:1` for its second seed), or that of a run directory or file."""
+    path = Path(source)
+    if path.is_dir():
+        return _from_run(RunDirectory.open(path))
+    if path.suffix == ".safetensors" and path.is_file():
+        return _from_file(path)
+    name, _, seed = str(source).partition(":")
+    found = bundled()
+    if name not in found:
+        raise unknown("linearizer", str(source), found, ", or name a run directory of 'ibol linearize'")
+    if (seed or "0") not in found[name]:
+        raise unknown(f"seed of the bundled linearizer {name}", seed, found[name])
+    return _from_file(BUNDLED / f"{name}-{seed or '0'}.safetensors")
+
+
+def bundled() -> dict[str, list[str]]:
+    """The linearizers that ship with ibol: environment names and their seeds."""
+    found: dict[str, list[str]] = {}
+    for file in sorted(BUNDLED.glob("*.safetensors")):
+        name, _, seed = file.stem.rpartition("-")
+        found.setdefault(name, []).append(seed)
+    return found
+
+
+def _from_file(path: Path) -> Linearizer:
+    arrays, meta = checkpoint.load(path)
+    if "linearizer" not in meta:
+        raise IbolError(f"{path} holds no linearizer")
+    return assemble(LinearizerDescription.from_json(meta["linearizer"]), arrays, "policy/")
+
+
+def _from_run(run: RunDirectory) -> Linearizer:
+    if run.config["command"] != "linearize":
+        raise IbolError(f"{run.path} is a run of 'ibol {run.config['command']}', not of 'ibol linearize'")
+    arrays, _ = run.load_checkpoint(lambda name: name.startswith(("learner/policy/", "normalizer/")))
+    return assemble(LinearizerDescription.from_json(run.config["linearizer"]), arrays, "learner/policy/")
+
+
+def assemble(description: LinearizerDescription, arrays: Arrays, prefix: str) -> Linearizer:
+    """A linearizer from its arrays; they must fit its description."""
+    policy = checkpoint.unflatten(description.policy_template(), arrays, prefix)
+    normalizer = Normalizer(description.state_dim)
+    normalizer.mean, normalizer.var = arrays["normalizer/mean"], arrays["normalizer/var"]
+    return Linearizer(description, policy, normalizer)

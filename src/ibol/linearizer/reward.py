@@ -1,0 +1,67 @@
+"""The linearizer's goals and its macro-step rewards (paper, "Linearization of Environments").
+
+An episode is cut into chunks of `l` steps. All steps of a chunk get the same reward, known once the chunk is over: how
+far the state moved along the goal, (1/l) (1/sqrt n) <s_end - s_start, g>, on normalised states.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+RewardKind = Literal["inner_product", "euclidean"]
+
+# HIRO's goal ranges for Ant's 15 positions, in raw state units (paper, "Comparison of Reward Function Choices").
+HIRO_RANGE = np.array([10, 10, 0.5, 1, 1, 1, 1, 0.5, 0.3, 0.5, 0.3, 0.5, 0.3, 0.5, 0.3], np.float32)
+
+
+def chunk_differences(states: Floats, lengths: NDArray[np.int64], macro_length: int) -> Floats:
+    """s_end - s_start of the chunk that each step belongs to.
+
+    `states` are (N, T + 1, n), with the last state repeated after an episode's end; an episode that ends within a chunk
+    ends that chunk. The result is (N, T, n).
+    """
+    steps = np.arange(states.shape[1] - 1)
+    start = steps // macro_length * macro_length  # (T,)
+    end = np.minimum(start + macro_length, lengths[:, None])  # (N, T)
+    rows = np.arange(len(states))[:, None]
+    return np.asarray(states[rows, end] - states[:, start], np.float32)
+
+
+def inner_product_features(differences: Floats, macro_length: int) -> Floats:
+    """What is dotted with the goal to give the reward: differences / (l sqrt n)."""
+    return differences / (macro_length * np.sqrt(differences.shape[-1], dtype=np.float32))
+
+
+def euclidean_reward(raw_differences: Floats, goals: Floats) -> Floats:
+    """HIRO's reward, -|(s_end - s_start)[positions] - range * g|_2 in raw units; goals are in [-1, 1]^15."""
+    positions = len(HIRO_RANGE)
+    return -np.linalg.norm(raw_differences[..., :positions] - HIRO_RANGE * goals, axis=-1).astype(np.float32)
+
+
+def sample_goals(
+    rng: np.random.Generator,
+    count: int,
+    dim: int,
+    *,
+    beta: float,
+    sparse_fraction: float = 0.0,
+    location_dims: tuple[int, ...] = (),
+) -> Floats:
+    """Goals in [-1, 1]^dim, each component 2 Beta(b, b) - 1.
+
+    A `sparse_fraction` of them is uniform on a few dimensions and 0 elsewhere: one to four at random, and in half of
+    the cases the location on top or alone. Such goals ask for one thing at a time, as their users do.
+    """
+    goals = 2 * rng.beta(beta, beta, (count, dim)) - 1
+    if sparse_fraction:
+        sparse = rng.uniform(-1, 1, (count, dim))
+        active = rng.random((count, dim)).argsort(axis=1) < rng.integers(1, 5, (count, 1))
+        here = [i for i in location_dims if i < dim]
+        if here:
+            case = rng.random(count)
+            active[case < 0.25] = False  # the location alone
+            active[:, here] |= case[:, None] < 0.5
+        goals = np.where(rng.random((count, 1)) < sparse_fraction, sparse * active, goals)
+    return goals.astype(np.float32)

@@ -1,0 +1,268 @@
+"""Training of the linearizer (paper, Algorithm 1): SAC on the macro-step reward, one goal for each episode.
+
+The reward of a step is linear in the goal and known for any goal in hindsight, which the `fast` preset uses twice: the
+stored transitions are relabelled with fresh goals, and the critic predicts the vector of discounted state differences,
+psi(s, g, a), so that Q = <psi, g> (+ the entropy's and the alive bonus's own entry).
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ibol.envs import Env, RobotEnv
+from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError
+from ibol.learners import sac
+from ibol.learners.normalizer import find_normalizer
+from ibol.learners.replay import Columns
+from ibol.learners.rollout import Trajectories, collect
+from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
+from ibol.linearizer.evaluation import evaluate_linearizer
+from ibol.linearizer.policy import Linearizer, LinearizerDescription, load_linearizer
+from ibol.linearizer.reward import (
+    HIRO_RANGE,
+    chunk_differences,
+    euclidean_reward,
+    inner_product_features,
+    sample_goals,
+)
+from ibol.runs.checkpoint import Arrays
+from ibol.runs.directory import RunDirectory
+from ibol.seeding import derive, generator
+
+_REWARD_RATE = 0.01
+
+
+@dataclass(frozen=True)
+class LinearizerConfig(SACLearnerConfig):
+    """Settings of the linearizer's training; the preset gives the defaults."""
+
+    macro_length: int = 10
+    """Steps l in a chunk, over which the state's movement along the goal is rewarded."""
+    reward: Literal["inner_product", "euclidean"] = "inner_product"
+    """The movement along the goal, or (Ant only) HIRO's distance to a relative goal position."""
+    goal_beta: float = 1.0
+    """Goals are 2 Beta(b, b) - 1 in each dimension; 1 is uniform."""
+    position_goals: bool = False
+    """Goals for the positions only, without the velocities."""
+    alive_bonus: float = 0.0
+    """Reward for each step before a fall."""
+    normalize_reward: bool = False
+    """Standardise rewards by a moving average of each epoch's mean and variance (the authors' Ant)."""
+    critic: Literal["scalar", "vector"] = "scalar"
+    """Predict the reward's sum, or the vector of discounted state differences whose product with the goal it is."""
+    relabel: float = 0.0
+    """Fraction of sampled transitions whose goal is replaced by a fresh one."""
+    sparse_goals: float = 0.0
+    """Fraction of goals that are 0 except in a few dimensions."""
+    normalizer_trajectories: int = 500
+    """Trajectories for the fixed observation statistics of an environment that ships none."""
+    evaluate_every: int = 10
+    """Epochs between evaluations of how far goals along the location carry; 0 never evaluates."""
+
+
+CONFIG = LinearizerConfig
+
+
+class LinearizerTrainer:
+    """Collects episodes with one goal each, and learns."""
+
+    headline = ("reward", "evaluation/distance", "evaluation/direction_error")
+
+    def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
+        self.config, self.seed, self.epochs = config, seed, config.epochs
+        self.env = env_settings.make(env, config.episodes_per_epoch)
+        state_dim = int(np.prod(self.env.single_observation_space.shape or ()))
+        action_dim = int(np.prod(self.env.single_action_space.shape or ()))
+        self.description = LinearizerDescription(
+            env=env,
+            state_dim=state_dim,
+            action_dim=action_dim,
+            goal_dim=_goal_dim(env, self.env, state_dim, config),
+            location_dims=self.env.location_dims,
+            macro_length=config.macro_length,
+            hidden=tuple(config.hidden),
+            layer_norm=config.layer_norm,
+            env_settings=env_settings,
+        )
+        self.normalizer = find_normalizer(env, env_settings, config.normalizer_trajectories, seed)
+        goal_dim, vector = self.description.goal_dim, config.critic == "vector"
+        if config.reward == "euclidean" and (vector or config.relabel):
+            raise IbolError("the euclidean reward is not linear in the goal: use a scalar critic and relabel 0")
+        if config.normalize_reward and (vector or config.relabel or config.replay_size):
+            raise IbolError("normalize_reward is for learning from the epoch's own rewards: scalar critic, no replay")
+        widths = {"states": state_dim, "next_states": state_dim, "goals": goal_dim, "actions": action_dim}
+        columns: dict[str, tuple[int, ...]] = {name: (width,) for name, width in widths.items()}
+        columns |= {"features": (goal_dim,), "bonus": (), "dones": ()}
+        self.learner = SACLearner(
+            config,
+            inputs=state_dim + goal_dim,
+            actions=action_dim,
+            features=goal_dim + 1 if vector else 1,
+            columns=columns,
+            transitions_per_epoch=config.episodes_per_epoch * self.env.horizon,
+            seed=seed,
+        )
+        self.reward_moments = np.zeros(2)  # mean and variance; a variance of 0 means none yet
+        self.env_steps = 0
+        self._keep = np.ones(state_dim, np.float32)
+        self._keep[list(self.env.location_dims)] = 0.0
+
+    def linearizer(self) -> Linearizer:
+        """What has been learned so far."""
+        return Linearizer(self.description, self.learner.policy, self.normalizer)
+
+    def train_epoch(self, epoch: int) -> dict[str, float]:
+        """Collect one episode for each of a batch of goals, then learn."""
+        goals = self._goals(generator(self.seed, "goals", epoch), self.env.num_envs)
+        trajectories = self._explore(goals, epoch)
+        transitions, reward = self._transitions(trajectories, goals)
+        info = self.learner.learn(transitions, epoch, self._compose)
+        self.env_steps += trajectories.num_steps
+        metrics = {
+            "env_steps": self.env_steps,
+            "reward": reward,
+            "episode_length": float(trajectories.lengths.mean()),
+            **info,
+            "epoch_env_steps": trajectories.num_steps,
+        }
+        last = epoch + 1 == self.epochs
+        if self.config.evaluate_every and (last or (epoch + 1) % self.config.evaluate_every == 0):
+            found = evaluate_linearizer(self.linearizer(), seed=derive(self.seed, "evaluation", epoch))
+            metrics |= {f"evaluation/{name}": value for name, value in found.scalars().items()}
+        return metrics
+
+    def _goals(self, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
+        return sample_goals(
+            rng,
+            count,
+            self.description.goal_dim,
+            beta=self.config.goal_beta,
+            sparse_fraction=self.config.sparse_goals,
+            location_dims=self.env.location_dims,
+        )
+
+    def _explore(self, goals: NDArray[np.float32], epoch: int) -> Trajectories:
+        key = jax.random.key(derive(self.seed, "exploration", epoch))
+
+        def act(states: NDArray[np.float32], step: int) -> jax.Array:
+            return sac.sample_actions(self.learner.policy, self._inputs(self.normalizer(states), goals), key, step)
+
+        return collect(self.env, act, seed=derive(self.seed, "episodes", epoch))
+
+    def _inputs(self, normalized: NDArray[np.float32], goals: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What policy and critic see: the state without its location, and the goal."""
+        return np.concatenate([normalized * self._keep, goals], axis=-1)
+
+    def _transitions(self, trajectories: Trajectories, goals: NDArray[np.float32]) -> tuple[Columns, float]:
+        """The steps that were taken, one row each, and the mean reward of a step."""
+        config, mask = self.config, trajectories.mask
+        states = self.normalizer(trajectories.states)
+        steps = mask.shape[1]
+        held = np.repeat(goals[:, None], steps, axis=1)  # (N, T, k)
+        last = np.arange(steps) == trajectories.lengths[:, None] - 1
+        ended = trajectories.terminated | (not config.bootstrap_at_time_limit)
+        bonus = np.full(mask.shape, config.alive_bonus, np.float32)
+        if config.reward == "euclidean":
+            raw = chunk_differences(trajectories.states, trajectories.lengths, config.macro_length)
+            features = np.zeros_like(held)
+            bonus += euclidean_reward(raw, held)
+        else:
+            moved = chunk_differences(states, trajectories.lengths, config.macro_length)
+            features = inner_product_features(moved, config.macro_length)[..., : held.shape[-1]]
+        reward = (features * held).sum(axis=-1)[mask] + bonus[mask]
+        columns = {
+            "states": states[:, :-1][mask],
+            "next_states": states[:, 1:][mask],
+            "goals": held[mask],
+            "actions": trajectories.actions[mask],
+            "features": features[mask],
+            "bonus": bonus[mask],
+            "dones": (last & ended[:, None])[mask].astype(np.float32),
+        }
+        if config.normalize_reward:
+            columns["features"], columns["bonus"] = np.zeros_like(columns["features"]), self._standardize(reward)
+        return columns, float(reward.mean())
+
+    def _standardize(self, reward: NDArray[np.float32]) -> NDArray[np.float32]:
+        now = np.array([reward.mean(dtype=np.float64), reward.var(dtype=np.float64)])
+        before = self.reward_moments
+        self.reward_moments = (1 - _REWARD_RATE) * before + _REWARD_RATE * now if before[1] else now
+        mean, var = self.reward_moments
+        return ((reward - mean) / np.sqrt(var)).astype(np.float32)
+
+    def _compose(self, columns: Columns, rng: np.random.Generator) -> sac.Batch:
+        """Minibatches with fresh goals for a part of the transitions; columns are (steps, batch, ...)."""
+        goals = columns["goals"]
+        shape = goals.shape[:-1]
+        if self.config.relabel:
+            fresh = self._goals(rng, int(np.prod(shape))).reshape(goals.shape)
+            goals = np.where(rng.random((*shape, 1)) < self.config.relabel, fresh, goals)
+        features, bonus = columns["features"], columns["bonus"][..., None]
+        if self.config.critic == "vector":
+            rewards = np.concatenate([features, bonus], axis=-1)
+            weights = np.concatenate([goals, np.ones_like(bonus)], axis=-1)
+        else:
+            rewards = (features * goals).sum(axis=-1, keepdims=True) + bonus
+            weights = np.ones_like(rewards)
+        return sac.Batch(
+            inputs=jnp.asarray(self._inputs(columns["states"], goals)),
+            actions=jnp.asarray(columns["actions"]),
+            rewards=jnp.asarray(rewards),
+            next_inputs=jnp.asarray(self._inputs(columns["next_states"], goals)),
+            dones=jnp.asarray(columns["dones"]),
+            weights=jnp.asarray(weights),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """What kind of linearizer it is."""
+        return {"linearizer": dataclasses.asdict(self.description)}
+
+    def state(self) -> Arrays:
+        """Networks, optimisers, replay buffer, normalisers and counters."""
+        return {
+            **self.learner.state(),
+            "normalizer/mean": self.normalizer.mean,
+            "normalizer/var": self.normalizer.var,
+            "reward_moments": self.reward_moments,
+            "env_steps": np.array(self.env_steps),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from a saved state."""
+        self.learner.restore(arrays)
+        self.reward_moments = arrays["reward_moments"]
+        self.normalizer.mean, self.normalizer.var = arrays["normalizer/mean"], arrays["normalizer/var"]
+        self.env_steps = int(arrays["env_steps"])
+
+    def checkpoint_bytes(self) -> int:
+        """Networks and a full replay buffer."""
+        return self.learner.num_bytes()
+
+
+def create_trainer(env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> LinearizerTrainer:
+    """A trainer at epoch 0."""
+    return LinearizerTrainer(env, env_settings, config, seed)
+
+
+def load_policy(run: RunDirectory) -> Linearizer:
+    """The linearizer of the run's newest good checkpoint."""
+    return load_linearizer(run.path)
+
+
+def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) -> int:
+    """All state dimensions, or the positions: the part of a robot's state before its velocities."""
+    if config.reward == "euclidean":
+        if env != "ant":
+            raise IbolError(f"the euclidean reward knows the goal ranges of ant only, not of {env}")
+        return len(HIRO_RANGE)
+    if not config.position_goals:
+        return state_dim
+    if not isinstance(batch, RobotEnv):
+        raise IbolError(f"position_goals needs one of our robots, and {env} is none")
+    return int(batch.model.nq)

@@ -1,0 +1,302 @@
+"""The linearizer: rewards against hand-computed numbers, the linearized environment, training, loading."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ibol
+from ibol.cli import main
+from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError
+from ibol.linearizer.env import LinearizedEnv, squeeze_y
+from ibol.linearizer.evaluation import angles, evaluate_linearizer, rank_correlation, state_coverage
+from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
+from ibol.linearizer.reward import (
+    HIRO_RANGE,
+    chunk_differences,
+    euclidean_reward,
+    inner_product_features,
+    sample_goals,
+)
+from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
+from ibol.presets import build
+
+
+def trainer(env: str = "point", preset: str = "smoke", seed: int = 0, **overrides: object) -> LinearizerTrainer:
+    values = {**build(LinearizerConfig, "linearize", preset, env).__dict__, **overrides}
+    return LinearizerTrainer(env, EnvSettings(), LinearizerConfig(**values), seed)
+
+
+def untrained(env: str = "point", **overrides: object) -> Linearizer:
+    return trainer(env, **overrides).linearizer()
+
+
+def test_every_step_of_a_chunk_gets_its_whole_difference() -> None:
+    states = np.cumsum(np.arange(1, 8, dtype=np.float32))[None, :, None]  # 1 3 6 10 15 21 28
+    moved = chunk_differences(states, np.array([6]), 3)
+    np.testing.assert_array_equal(moved[0, :, 0], [9, 9, 9, 18, 18, 18])
+
+
+def test_an_early_end_cuts_its_chunk_but_is_still_divided_by_l() -> None:
+    states = np.array([0, 1, 3, 6, 10, 10, 10], np.float32)[None, :, None]  # ended after 4 steps
+    moved = chunk_differences(states, np.array([4]), 3)
+    np.testing.assert_array_equal(moved[0, :4, 0], [6, 6, 6, 4])
+    np.testing.assert_allclose(inner_product_features(moved, 3)[0, 3, 0], 4 / 3)
+
+
+def test_the_reward_is_the_papers_inner_product() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(2, 21, 4)).astype(np.float32)
+    goals = rng.uniform(-1, 1, (2, 4)).astype(np.float32)
+    features = inner_product_features(chunk_differences(states, np.array([20, 20]), 10), 10)
+    by_hand = (states[1, 20] - states[1, 10]) @ goals[1] / 10 / np.sqrt(4)
+    np.testing.assert_allclose((features[1, 13] * goals[1]).sum(), by_hand, rtol=1e-5)
+
+
+def test_the_euclidean_reward_is_zero_when_the_goal_is_met() -> None:
+    goals = np.random.default_rng(0).uniform(-1, 1, (3, 15)).astype(np.float32)
+    moved = np.zeros((3, 29), np.float32)
+    moved[:, :15] = HIRO_RANGE * goals
+    np.testing.assert_allclose(euclidean_reward(moved, goals), 0.0, atol=1e-5)
+    moved[0, 0] += 3.0
+    moved[0, 20] += 100.0  # velocities do not count
+    assert euclidean_reward(moved, goals)[0] == pytest.approx(-3.0, rel=1e-5)
+
+
+def test_goals_follow_their_prior() -> None:
+    rng = np.random.default_rng(0)
+    for beta, variance in ((1.0, 1 / 3), (2.0, 1 / 5)):  # 4 Var[Beta(b, b)] = 1 / (2 b + 1)
+        goals = sample_goals(rng, 20_000, 3, beta=beta)
+        np.testing.assert_allclose(goals.var(axis=0), variance, rtol=0.05)
+        assert abs(goals).max() <= 1
+    sparse = sample_goals(rng, 2000, 10, beta=1.0, sparse_fraction=1.0, location_dims=(0, 1))
+    active = (sparse != 0).sum(axis=1)
+    assert active.min() >= 1
+    assert active.max() <= 6
+    only_location = (sparse[:, 2:] == 0).all(axis=1) & (sparse[:, :2] != 0).all(axis=1)
+    assert 0.2 < only_location.mean() < 0.35
+
+
+def test_the_linearizer_does_not_see_the_location() -> None:
+    lin = untrained()
+    goal = np.array([0.3, -0.9])
+    np.testing.assert_array_equal(lin.act([5.0, -7.0], goal), lin.act([0.0, 0.0], goal))
+    cheetah = untrained("half_cheetah")
+    state = np.random.default_rng(0).normal(size=18)
+    moved, other = state.copy(), state.copy()
+    moved[0] += 10
+    other[1] += 0.1
+    goal = np.ones(18)
+    np.testing.assert_array_equal(cheetah.act(moved, goal), cheetah.act(state, goal))
+    assert not np.array_equal(cheetah.act(other, goal), cheetah.act(state, goal))
+
+
+def test_rollout_gives_raw_states_at_every_step() -> None:
+    lin = untrained("half_cheetah")
+    goals = np.random.default_rng(0).uniform(-1, 1, (3, 18))
+    found = lin.rollout(goals, seed=5)
+    assert found.states.shape == (3, 201, 18)
+    np.testing.assert_array_equal(found.lengths, [200] * 3)
+    np.testing.assert_array_equal(found.states, lin.rollout(goals, seed=5).states)
+    np.testing.assert_allclose(lin.act(found.states[:, 7], goals), found.actions[:, 7], atol=1e-6)
+    with pytest.raises(IbolError, match=r"shape \(3, 4\), but half_cheetah needs \(N, 18\)"):
+        lin.rollout(goals[:, :4])
+
+
+def test_the_linearized_env_holds_the_goal_for_l_steps() -> None:
+    lin = untrained("half_cheetah")
+    goals = np.random.default_rng(0).uniform(-1, 1, (3, 18)).astype(np.float32)
+    env = LinearizedEnv(lin.make_env(3), lin)
+    assert env.horizon == 20
+    assert env.single_action_space.shape == (18,)
+    env.reset(seed=5)
+    reference = lin.rollout(goals, seed=5)
+    for step in range(20):
+        obs, reward, terminated, truncated, info = env.step(goals)
+        np.testing.assert_allclose(obs, reference.states[:, 10 * step + 10], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(info["states"][:, 3], reference.states[:, 10 * step + 4], rtol=1e-4, atol=1e-4)
+        by_hand = reference.rewards[:, 10 * step : 10 * step + 10].sum(axis=1)
+        np.testing.assert_allclose(reward, by_hand, rtol=1e-3, atol=1e-3)
+        assert truncated.all() == (step == 19)
+        assert not terminated.any()
+
+
+def test_an_end_within_a_macro_step_ends_it() -> None:
+    lin = untrained("humanoid")
+    env = LinearizedEnv(lin.make_env(4), lin)
+    env.reset(seed=0)
+    goals, total, ended = np.zeros((4, 47), np.float32), np.zeros(4), np.zeros(4, bool)
+    while not ended.all():
+        obs, reward, terminated, truncated, _ = env.step(goals)
+        assert (reward[ended] == 0).all()
+        total += reward
+        ended = terminated | truncated
+    reference = lin.rollout(goals, seed=0)
+    np.testing.assert_allclose(total, reference.returns, rtol=1e-3)
+    np.testing.assert_allclose(obs, reference.states[:, -1], rtol=1e-3, atol=1e-3)
+
+
+def test_a_subset_of_goals_and_a_distortion() -> None:
+    lin = untrained()
+    seen: list[np.ndarray] = []
+
+    def spy(goals: np.ndarray) -> np.ndarray:
+        seen.append(goals.copy())
+        return -goals
+
+    env = LinearizedEnv(lin.make_env(2), lin, goal_dims=[1], distortion=spy)
+    assert env.single_action_space.shape == (1,)
+    env.reset(seed=0)
+    env.step(np.array([[0.5], [-2.0]]))
+    np.testing.assert_allclose(seen[0], [[0, 0.5], [0, -1.0]])
+
+
+def test_squeezing_keeps_the_length_and_bends_towards_x() -> None:
+    goals = np.array([[0.6, 0.8, 0.3], [0.0, 1.0, 0.0], [0.0, 0.0, 0.5]], np.float32)
+    bent = squeeze_y(goals)
+    np.testing.assert_allclose(np.linalg.norm(bent[:, :2], axis=1), [1.0, 1.0, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(bent[0, 1] / bent[0, 0], 0.2 * 0.8 / 0.6, rtol=1e-5)
+    np.testing.assert_allclose(bent[1], goals[1])
+    np.testing.assert_array_equal(bent[:, 2], goals[:, 2])
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    lin = untrained()
+    with pytest.raises(IbolError, match="trained in point, but the environment is ant"):
+        LinearizedEnv(EnvSettings().make("ant", 1), lin)
+    with pytest.raises(IbolError, match="without automatic resets"):
+        LinearizedEnv(ibol.make("point", 2), lin)
+    with pytest.raises(IbolError, match="among 0 to 1"):
+        LinearizedEnv(lin.make_env(1), lin, goal_dims=[2])
+    with pytest.raises(IbolError, match="goal ranges of ant only"):
+        trainer(reward="euclidean", critic="scalar", relabel=0.0)
+    with pytest.raises(IbolError, match="not linear in the goal"):
+        trainer("ant", reward="euclidean")
+    with pytest.raises(IbolError, match="normalize_reward is for"):
+        trainer(normalize_reward=True)
+    with pytest.raises(IbolError, match="one of our robots"):
+        trainer(position_goals=True)
+
+
+def test_relabelled_rewards_are_exact() -> None:
+    """A transition with a fresh goal must carry the reward that this goal would have given."""
+    learning = trainer("half_cheetah", relabel=1.0, critic="scalar")
+    goals = learning._goals(np.random.default_rng(0), 2)
+    columns, _ = learning._transitions(learning._explore(goals, 0), goals)
+    batch = learning._compose({name: values[None, :50] for name, values in columns.items()}, np.random.default_rng(1))
+    fresh = np.asarray(batch.inputs)[0, :, 18:]
+    assert not np.allclose(fresh, columns["goals"][:50])
+    np.testing.assert_allclose(batch.rewards[0, :, 0], (columns["features"][:50] * fresh).sum(axis=1), rtol=1e-4)
+    assert (np.asarray(batch.inputs)[0, :, 0] == 0).all(), "the location is hidden"
+
+
+def test_vector_and_scalar_rewards_agree() -> None:
+    goals_seed = 3
+    batches = []
+    for critic in ("scalar", "vector"):
+        learning = trainer("half_cheetah", relabel=0.0, critic=critic, alive_bonus=0.5)
+        goals = learning._goals(np.random.default_rng(goals_seed), 2)
+        columns, _ = learning._transitions(learning._explore(goals, 0), goals)
+        batches.append(learning._compose({n: v[None, :50] for n, v in columns.items()}, np.random.default_rng(1)))
+    scalar, vector = batches
+    assert vector.rewards.shape == (1, 50, 19)
+    np.testing.assert_allclose(
+        (np.asarray(vector.rewards) * np.asarray(vector.weights)).sum(-1), scalar.rewards[..., 0], rtol=1e-4, atol=1e-6
+    )
+
+
+def test_standardised_rewards_follow_the_moving_average() -> None:
+    learning = trainer("point", "paper", critic="scalar", normalize_reward=True, replay_size=0, batch_size=0)
+    first, second = np.array([0.0, 2.0], np.float32), np.array([5.0, 5.0], np.float32)
+    np.testing.assert_allclose(learning._standardize(first), [-1, 1])
+    mean, var = 0.99 * 1 + 0.01 * 5, 0.99 * 1 + 0.01 * 0
+    np.testing.assert_allclose(learning._standardize(second), (5 - mean) / np.sqrt(var), rtol=1e-6)
+
+
+@pytest.mark.parametrize("setting", [{"reward": "euclidean", "critic": "scalar", "relabel": 0.0}, {"macro_length": 1}])
+def test_the_reward_choices_of_the_appendix_train(setting: dict[str, object]) -> None:
+    learning = trainer("ant", episodes_per_epoch=2, evaluate_every=0, **setting)
+    metrics = learning.train_epoch(0)
+    assert np.isfinite(list(metrics.values())).all()
+    assert learning.description.goal_dim == (15 if "reward" in setting else 29)
+
+
+def test_position_goals_leave_the_velocities_out() -> None:
+    learning = trainer("hopper", position_goals=True, evaluate_every=0)
+    assert learning.description.goal_dim == 6
+    assert np.isfinite(learning.train_epoch(0)["reward"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset_critic", ["vector", "scalar"])
+def test_it_learns_to_move_a_point_anywhere(preset_critic: str) -> None:
+    """Straight at full speed a point gets 0.1 sqrt 2 x 50 = 7.1 along a diagonal and 5 along an axis."""
+    learning = trainer("point", "fast", critic=preset_critic)
+    before = evaluate_linearizer(learning.linearizer()).scalars()
+    for epoch in range(learning.epochs):
+        learning.train_epoch(epoch)
+    after = evaluate_linearizer(learning.linearizer()).scalars()
+    assert before["distance"] < 2.0
+    assert after["distance"] > 4.0
+    assert after["direction_error"] < 25.0
+
+
+def test_the_same_seed_continues_exactly() -> None:
+    first, second = trainer(), trainer()
+    first.train_epoch(0)
+    second.restore(first.state())
+    assert first.train_epoch(1) == second.train_epoch(1)
+    for a, b in zip(first.state().values(), second.state().values(), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_a_run_and_a_file_give_the_same_linearizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    main(["linearize", "half_cheetah", "--preset", "smoke", "--run-dir", str(run), "--quiet", "--epochs", "1"])
+    lin = ibol.load_linearizer(run)
+    lin.save(tmp_path / "lin.safetensors", {"command": "by hand"})
+    again = load_linearizer(tmp_path / "lin.safetensors")
+    state, goal = np.random.default_rng(0).normal(size=(2, 18))
+    np.testing.assert_array_equal(lin.act(state, goal), again.act(state, goal))
+    assert again.description == lin.description
+    main(["evaluate", str(run), "--json", str(tmp_path / "e.json"), "--episodes", "8"])
+    row = json.loads((tmp_path / "e.json").read_text())[0]
+    assert {"forward", "backward", "rank_correlation", "coverage"} <= set(row)
+    assert "half_cheetah" in capsys.readouterr().out
+
+
+def test_unknown_linearizers_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(IbolError, match="unknown linearizer 'cheeta'"):
+        load_linearizer("cheeta")
+    with pytest.raises(IbolError, match="holds no run"):
+        load_linearizer(tmp_path)
+    main(["sac", "point", "--preset", "smoke", "--run-dir", str(tmp_path / "sac"), "--quiet", "--epochs", "1"])
+    with pytest.raises(IbolError, match="is a run of 'ibol sac'"):
+        load_linearizer(tmp_path / "sac")
+
+
+def test_measures() -> None:
+    a = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
+    b = np.array([[2, 0], [1, 0], [-1, 0]], np.float32)
+    np.testing.assert_allclose(angles(a, b), [0, np.pi / 2, np.pi], atol=1e-6)
+    assert rank_correlation(np.array([1, 2, 3]), np.array([10, 20, 15])) == pytest.approx(0.5)
+    line = np.linspace(0, 1, 1000)[None, :, None]
+    assert state_coverage(line) == 32
+    diagonal = np.concatenate([line, line], axis=-1)
+    assert state_coverage(diagonal) == 32
+    assert state_coverage(diagonal, np.array([[0, 0], [2, 2]])) == 17
+
+
+@pytest.mark.parametrize("name", [f"{env}:{seed}" for env, seeds in bundled().items() for seed in seeds])
+def test_bundled_linearizers_go_where_they_are_asked(name: str) -> None:
+    lin = ibol.load_linearizer(name)
+    scores = evaluate_linearizer(lin).scalars()
+    if lin.env == "half_cheetah":
+        assert scores["forward"] > 40
+        assert scores["backward"] < -40
+        assert scores["rank_correlation"] > 0.95
+    if lin.env == "hopper":
+        assert scores["forward"] > 4
+        assert scores["backward"] < -2
