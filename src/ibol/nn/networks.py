@@ -102,7 +102,10 @@ class _TwoHeads(eqx.Module):
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         features = self.trunk(x)
-        return self.heads[0](features), self.heads[1](features)
+        # One matrix product for both heads: faster than two narrow ones, above all in the backward pass.
+        weights = jnp.concatenate([head.weight for head in self.heads], axis=-1)
+        first, second = jnp.split(features @ weights, 2, axis=-1)
+        return first + self.heads[0].bias, second + self.heads[1].bias
 
 
 class TanhGaussianPolicy(eqx.Module):
