@@ -300,3 +300,16 @@ def test_bundled_linearizers_go_where_they_are_asked(name: str) -> None:
     if lin.env == "hopper":
         assert scores["forward"] > 4
         assert scores["backward"] < -2
+
+
+def test_effort_costs_as_much_as_it_says() -> None:
+    batches = []
+    for cost in (0.0, 0.5):
+        learning = trainer("half_cheetah", relabel=0.0, action_cost=cost)
+        goals = learning._goals(np.random.default_rng(0), 2)
+        columns, _ = learning._transitions(learning._explore(goals, 0), goals)
+        batches.append(learning._compose({n: v[None, :20] for n, v in columns.items()}, np.random.default_rng(1)))
+    free, costly = batches
+    effort = (np.asarray(free.actions) ** 2).sum(axis=-1)
+    np.testing.assert_allclose(free.rewards[..., -1] - costly.rewards[..., -1], 0.5 * effort, rtol=1e-4)
+    np.testing.assert_array_equal(free.rewards[..., :-1], costly.rewards[..., :-1])

@@ -58,6 +58,8 @@ class LinearizerConfig(SACLearnerConfig):
     """Predict the reward's sum, or the vector of discounted state differences whose product with the goal it is."""
     relabel: float = 0.0
     """Fraction of sampled transitions whose goal is replaced by a fresh one."""
+    action_cost: float = 0.0
+    """Cost of |a|^2 for each step: small goals are then met with little effort, so that the speed follows the goal."""
     sparse_goals: float = 0.0
     """Fraction of goals that are 0 except in a few dimensions."""
     normalizer_trajectories: int = 500
@@ -203,7 +205,8 @@ class LinearizerTrainer:
         if self.config.relabel:
             fresh = self._goals(rng, int(np.prod(shape))).reshape(goals.shape)
             goals = np.where(rng.random((*shape, 1)) < self.config.relabel, fresh, goals)
-        features, bonus = columns["features"], columns["bonus"][..., None]
+        effort = (columns["actions"] ** 2).sum(axis=-1)
+        features, bonus = columns["features"], (columns["bonus"] - self.config.action_cost * effort)[..., None]
         if self.config.critic == "vector":
             rewards = np.concatenate([features, bonus], axis=-1)
             weights = np.concatenate([goals, np.ones_like(bonus)], axis=-1)
