@@ -125,6 +125,16 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
+def test_what_a_process_killed_at_once_leaves_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / ".lock").touch()
+    assert train(Counter(), new_run(tmp_path / "run"), QUIET)
+    (tmp_path / "other" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "other" / "checkpoints" / "precious.safetensors").touch()
+    with pytest.raises(IbolError, match="holds no run"):
+        new_run(tmp_path / "other", overwrite=True)
+
+
 def test_an_unwritable_place_fails_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")

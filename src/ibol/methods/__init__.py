@@ -39,8 +39,9 @@ def start(
     method: str, env: str, config: Any, *, preset: str, env_settings: EnvSettings, run_settings: RunSettings
 ) -> tuple[RunDirectory, bool]:
     """Train a new run; returns it and whether it came to its end."""
-    trainer = find(method).create_trainer(env, env_settings, config, run_settings.seed)
     path = run_settings.run_dir or Path("runs") / f"{method}-{_file_name(env)}-{preset}-seed{run_settings.seed}"
+    RunDirectory.check_free(path, overwrite=run_settings.overwrite)
+    trainer = find(method).create_trainer(env, env_settings, config, run_settings.seed)
     description = {
         "command": method,
         "env": env,

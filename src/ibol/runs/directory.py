@@ -24,6 +24,7 @@ from ibol.runs.checkpoint import Arrays, BadCheckpoint
 
 Settings = TypeVar("Settings")
 _PACKAGES = ("ibol", "mujoco", "jax", "equinox", "optax", "gymnasium", "numpy")
+_BEGINNING = (".lock", "checkpoints", "config.tmp")  # what a process that was killed at once may leave
 _CHECKPOINT_NAME = "epoch-{:010d}.safetensors"
 
 
@@ -34,19 +35,26 @@ class RunDirectory:
         self.path = path
         self.config = config
 
+    @staticmethod
+    def check_free(path: Path, *, overwrite: bool = False) -> None:
+        """Refuse a place that holds something which a new run there would destroy or mix with."""
+        if path.exists() and not path.is_dir():
+            raise IbolError(f"{path} is a file: choose another --run-dir")
+        if (path / "config.json").exists():
+            if not overwrite:
+                raise IbolError(
+                    f"{path} already holds a run: continue it with 'ibol resume {path}', choose another --run-dir, "
+                    "or replace it with --overwrite"
+                )
+        elif path.exists() and any(
+            entry.name not in _BEGINNING or (entry.is_dir() and any(entry.iterdir())) for entry in path.iterdir()
+        ):
+            raise IbolError(f"{path} is not empty and holds no run: choose another --run-dir")
+
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any], *, overwrite: bool = False) -> "RunDirectory":
         """A new run in `path`; an earlier one there is replaced only with `overwrite`."""
-        if path.exists() and not path.is_dir():
-            raise IbolError(f"{path} is a file: choose another --run-dir")
-        holds_run = (path / "config.json").exists()
-        if holds_run and not overwrite:
-            raise IbolError(
-                f"{path} already holds a run: continue it with 'ibol resume {path}', choose another --run-dir, "
-                "or replace it with --overwrite"
-            )
-        if path.exists() and not holds_run and any(path.iterdir()):
-            raise IbolError(f"{path} is not empty and holds no run: choose another --run-dir")
+        cls.check_free(path, overwrite=overwrite)
         run = cls(path, {**config, "versions": versions()})
         try:
             path.mkdir(parents=True, exist_ok=True)
