@@ -8,16 +8,13 @@ for Ant, on batches of 2048 from a replay buffer for HalfCheetah. The first epoc
 
 import argparse
 import dataclasses
-import json
-import os
-import platform
 import statistics
 import time
 
 from ibol.envs.settings import EnvSettings
 from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
 from ibol.presets import build
-from ibol.runs.directory import versions
+from report import write_json
 
 
 def epoch_seconds(env: str, epochs: int) -> list[float]:
@@ -44,11 +41,7 @@ def main() -> None:
         results[env] = {"median": statistics.median(seconds), "min": min(seconds), "max": max(seconds)}
         print(f"{env}: median {results[env]['median']:.2f} s, {min(seconds):.2f} to {max(seconds):.2f} s")
     if args.json:
-        machine = {"python": platform.python_version(), "cores": os.cpu_count()}
-        content = {"epochs": args.epochs, "machine": machine, "versions": versions(), "seconds": results}
-        with open(args.json, "w") as file:
-            json.dump(content, file, indent=2)
-            file.write("\n")
+        write_json(args.json, {"epochs": args.epochs}, ("ibol", "mujoco", "jax", "equinox", "optax"), results)
 
 
 if __name__ == "__main__":

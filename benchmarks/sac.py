@@ -12,15 +12,12 @@ busy otherwise, Stable-Baselines3 suffers most.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
-import platform
 import statistics
 import time
 import warnings
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -32,6 +29,7 @@ import numpy as np
 
 from ibol.learners import sac
 from ibol.learners.replay import Replay
+from report import write_json
 
 Run = Callable[[int], None]
 """Take this many gradient steps."""
@@ -175,20 +173,9 @@ def main() -> None:
             rate, ratio = row["steps_per_second"], row["ours_over_it"]
             print(f"  {name:18s} {rate:7.1f} gradient steps/s   ours is {ratio:.2f} times it", flush=True)
     if args.json:
-        packages = ("ibol", "jax", "jaxlib", "sbx-rl", "stable-baselines3", "torch", "numpy")
         settings = {name: value for name, value in vars(args).items() if name != "json"}
-        machine = {"python": platform.python_version(), "cores": os.cpu_count()}
-        content = {"settings": settings, "machine": machine, "versions": {p: _version(p) for p in packages}}
-        with open(args.json, "w") as file:
-            json.dump({**content, "results": results}, file, indent=2)
-            file.write("\n")
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "absent"
+        packages = ("ibol", "jax", "jaxlib", "sbx-rl", "stable-baselines3", "torch", "numpy")
+        write_json(args.json, settings, packages, results)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ibol import presets
-from ibol.envs import ROBOTS, make, names
+from ibol.envs import ROBOTS, make, names, sizes
 from ibol.learners.normalizer import Normalizer
 from ibol.methods import find
 
@@ -30,10 +30,10 @@ def envs_table() -> Table:
     for name in names():
         env = make(name)
         summary = ROBOTS[name].summary if name in ROBOTS else _POINT_SUMMARY
-        state, action = env.single_observation_space.shape or (0,), env.single_action_space.shape or (0,)
+        state, action = sizes(env)
         location = ", ".join(map(str, env.location_dims))
         gym_id = "ibol/" + "".join(part.capitalize() for part in name.split("_")) + "-v0"
-        table.add_row(name, str(state[0]), str(action[0]), str(env.horizon), location, gym_id, summary)
+        table.add_row(name, str(state), str(action), str(env.horizon), location, gym_id, summary)
     table.caption = "Any Gymnasium id, or module:function that makes a Gymnasium environment, works in their place."
     return table
 

@@ -17,7 +17,7 @@ from ibol.envs.robots import ROBOTS, Robot
 from ibol.envs.single import register_envs
 from ibol.errors import IbolError
 
-__all__ = ["ROBOTS", "BatchedEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "make", "names"]
+__all__ = ["ROBOTS", "BatchedEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "make", "names", "sizes"]
 
 Env = BatchedEnv | GymEnv
 
@@ -25,6 +25,13 @@ Env = BatchedEnv | GymEnv
 def names() -> list[str]:
     """The names of the environments that come with `ibol`."""
     return [*ROBOTS, "point"]
+
+
+def sizes(env: Env) -> tuple[int, int]:
+    """State and action dimensions of an environment."""
+    state, action = env.single_observation_space.shape, env.single_action_space.shape
+    assert state is not None and action is not None  # noqa: PT018 (both are boxes by construction)
+    return state[0], action[0]
 
 
 def make(

@@ -43,6 +43,17 @@ class Normalizer:
         made.mean, made.var = np.asarray(mean, np.float64), np.asarray(std, np.float64) ** 2
         return made
 
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """The statistics by name, for a checkpoint."""
+        return {"normalizer/mean": self.mean, "normalizer/var": self.var}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[np.float64]]) -> "Normalizer":
+        """The normaliser of a checkpoint."""
+        made = cls(0)
+        made.mean, made.var = arrays["normalizer/mean"], arrays["normalizer/var"]
+        return made
+
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of each dimension."""

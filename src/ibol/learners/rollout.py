@@ -27,6 +27,11 @@ class Trajectories:
         """(N, T), true for the steps that were taken."""
         return np.arange(self.actions.shape[1]) < self.lengths[:, None]
 
+    def ends(self, *, time_limits: bool) -> NDArray[np.bool_]:
+        """(N, T), true for the last step of an episode that terminated, or that ended at all with `time_limits`."""
+        last = np.arange(self.actions.shape[1]) == self.lengths[:, None] - 1
+        return last & (self.terminated | time_limits)[:, None]
+
     @property
     def returns(self) -> NDArray[np.float32]:
         """(N,), the undiscounted sum of external rewards."""

@@ -101,8 +101,7 @@ class Linearizer:
 
     def arrays(self) -> Arrays:
         """Weights and normaliser by name."""
-        normalizer = {"normalizer/mean": self.normalizer.mean, "normalizer/var": self.normalizer.var}
-        return {**checkpoint.flatten(self.policy, "policy/"), **normalizer}
+        return {**checkpoint.flatten(self.policy, "policy/"), **self.normalizer.state()}
 
     def save(self, path: Path, provenance: dict[str, Any]) -> None:
         """Write it as one safetensors file; `provenance` says how it came to be."""
@@ -157,6 +156,4 @@ def _from_run(run: RunDirectory) -> Linearizer:
 def assemble(description: LinearizerDescription, arrays: Arrays, prefix: str) -> Linearizer:
     """A linearizer from its arrays; they must fit its description."""
     policy = checkpoint.unflatten(description.policy_template(), arrays, prefix)
-    normalizer = Normalizer(description.state_dim)
-    normalizer.mean, normalizer.var = arrays["normalizer/mean"], arrays["normalizer/var"]
-    return Linearizer(description, policy, normalizer)
+    return Linearizer(description, policy, Normalizer.from_state(arrays))

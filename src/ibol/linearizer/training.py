@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.envs import Env, RobotEnv
+from ibol.envs import Env, RobotEnv, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.learners import sac
-from ibol.learners.normalizer import find_normalizer
+from ibol.learners.normalizer import Normalizer, find_normalizer
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
@@ -79,8 +79,7 @@ class LinearizerTrainer:
     def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
         self.config, self.seed, self.epochs = config, seed, config.epochs
         self.env = env_settings.make(env, config.episodes_per_epoch)
-        state_dim = int(np.prod(self.env.single_observation_space.shape or ()))
-        action_dim = int(np.prod(self.env.single_action_space.shape or ()))
+        state_dim, action_dim = sizes(self.env)
         self.description = LinearizerDescription(
             env=env,
             state_dim=state_dim,
@@ -165,10 +164,8 @@ class LinearizerTrainer:
         """The steps that were taken, one row each, and the mean reward of a step."""
         config, mask = self.config, trajectories.mask
         states = self.normalizer(trajectories.states)
-        steps = mask.shape[1]
-        held = np.repeat(goals[:, None], steps, axis=1)  # (N, T, k)
-        last = np.arange(steps) == trajectories.lengths[:, None] - 1
-        ended = trajectories.terminated | (not config.bootstrap_at_time_limit)
+        held = np.repeat(goals[:, None], mask.shape[1], axis=1)  # (N, T, k)
+        ends = trajectories.ends(time_limits=not config.bootstrap_at_time_limit)
         bonus = np.full(mask.shape, config.alive_bonus, np.float32)
         if config.reward == "euclidean":
             raw = chunk_differences(trajectories.states, trajectories.lengths, config.macro_length)
@@ -185,7 +182,7 @@ class LinearizerTrainer:
             "actions": trajectories.actions[mask],
             "features": features[mask],
             "bonus": bonus[mask],
-            "dones": (last & ended[:, None])[mask].astype(np.float32),
+            "dones": ends[mask].astype(np.float32),
         }
         if config.normalize_reward:
             columns["features"], columns["bonus"] = np.zeros_like(columns["features"]), self._standardize(reward)
@@ -230,8 +227,7 @@ class LinearizerTrainer:
         """Networks, optimisers, replay buffer, normalisers and counters."""
         return {
             **self.learner.state(),
-            "normalizer/mean": self.normalizer.mean,
-            "normalizer/var": self.normalizer.var,
+            **self.normalizer.state(),
             "reward_moments": self.reward_moments,
             "env_steps": np.array(self.env_steps),
         }
@@ -240,7 +236,7 @@ class LinearizerTrainer:
         """Continue from a saved state."""
         self.learner.restore(arrays)
         self.reward_moments = arrays["reward_moments"]
-        self.normalizer.mean, self.normalizer.var = arrays["normalizer/mean"], arrays["normalizer/var"]
+        self.normalizer = Normalizer.from_state(arrays)
         self.env_steps = int(arrays["env_steps"])
 
     def checkpoint_bytes(self) -> int:

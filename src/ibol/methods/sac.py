@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ibol.envs import sizes
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer
@@ -50,8 +51,7 @@ class SACTrainer:
         self.config, self.seed, self.epochs = config, seed, config.epochs
         self.env = env_settings.make(env, config.episodes_per_epoch)
         self.evaluation_env = env_settings.make(env, config.evaluation_episodes)
-        state_dim = int(np.prod(self.env.single_observation_space.shape or ()))
-        action_dim = int(np.prod(self.env.single_action_space.shape or ()))
+        state_dim, action_dim = sizes(self.env)
         widths = {"inputs": state_dim, "actions": action_dim, "next_inputs": state_dim}
         self.learner = SACLearner(
             config,
@@ -107,35 +107,32 @@ class SACTrainer:
         """The steps that were taken, one row each, as the networks see them."""
         mask = trajectories.mask
         states = self.normalizer(trajectories.states)
-        last = np.arange(mask.shape[1]) == trajectories.lengths[:, None] - 1  # (N, T)
-        final = (
-            trajectories.terminated if self.config.bootstrap_at_time_limit else np.ones_like(trajectories.terminated)
-        )
+        ends = trajectories.ends(time_limits=not self.config.bootstrap_at_time_limit)
         return {
             "inputs": states[:, :-1][mask],
             "actions": trajectories.actions[mask],
             "rewards": trajectories.rewards[mask],
             "next_inputs": states[:, 1:][mask],
-            "dones": (last & final[:, None])[mask].astype(np.float32),
+            "dones": ends[mask].astype(np.float32),
         }
 
     def describe(self) -> dict[str, Any]:
         """The sizes of the policy."""
-        return {"state_dim": len(self.normalizer.mean), "action_dim": self.env.single_action_space.shape[0]}  # type: ignore[index]
+        state_dim, action_dim = sizes(self.env)
+        return {"state_dim": state_dim, "action_dim": action_dim}
 
     def state(self) -> Arrays:
         """Networks, optimisers, replay buffer, normaliser and counters."""
         return {
             **self.learner.state(),
-            "normalizer/mean": self.normalizer.mean,
-            "normalizer/var": self.normalizer.var,
+            **self.normalizer.state(),
             "env_steps": np.array(self.env_steps),
         }
 
     def restore(self, arrays: Arrays) -> None:
         """Continue from a saved state."""
         self.learner.restore(arrays)
-        self.normalizer.mean, self.normalizer.var = arrays["normalizer/mean"], arrays["normalizer/var"]
+        self.normalizer = Normalizer.from_state(arrays)
         self.env_steps = int(arrays["env_steps"])
 
     def checkpoint_bytes(self) -> int:
@@ -182,6 +179,4 @@ def load_policy(run: RunDirectory) -> SACPolicy:
     state_dim, action_dim = run.config["state_dim"], run.config["action_dim"]
     template = sac.TanhGaussianPolicy(state_dim, action_dim, config.hidden, jax.random.key(0), config.layer_norm)
     network = checkpoint.unflatten(template, arrays, "learner/policy/")
-    normalizer = Normalizer(state_dim)
-    normalizer.mean, normalizer.var = arrays["normalizer/mean"], arrays["normalizer/var"]
-    return SACPolicy(run.config["env"], env_settings, network, normalizer)
+    return SACPolicy(run.config["env"], env_settings, network, Normalizer.from_state(arrays))
