@@ -148,6 +148,8 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert "from the paper" in out
     call("presets", "sac", "--env", "half_cheetah")
     assert "tuned" in capsys.readouterr().out
+    call("presets", "linearize", "--env", "ant")
+    assert "action_cost" in capsys.readouterr().out
     call("normalize", "point", "--trajectories", 20)
     assert "point under random actions" in capsys.readouterr().out
 
@@ -191,3 +193,20 @@ def test_ctrl_c_from_outside_saves_and_says_how_to_go_on(tmp_path: Path) -> None
     assert f"continue with: ibol resume {run}" in out
     assert "Traceback" not in err
     assert list((run / "checkpoints").glob("*.safetensors"))
+
+
+def test_a_linearizer_is_drawn_and_its_picture_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, picture = tmp_path / "run", tmp_path / "traces.png"
+    call("linearize", "point", "--preset", "smoke", "--epochs", 1, "--run-dir", run, "--quiet")
+    call("plot", run, run, "--output", picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "already" not in capsys.readouterr().err
+    assert "exists: choose another --output" in fails(capsys, "plot", run, "--output", picture)
+    assert "could not write" in fails(capsys, "plot", run, "--output", tmp_path / "traces.docx")
+    assert "at least one linearizer" in fails(capsys, "plot", "--output", tmp_path / "b.png")
+    assert "unknown linearizer" in fails(capsys, "plot", "nobody", "--output", tmp_path / "b.png")
+    call("linearize", "half_cheetah", "--preset", "smoke", "--epochs", 1, "--run-dir", tmp_path / "c", "--quiet")
+    call("plot", tmp_path / "c", "--output", tmp_path / "c.svg")
+    assert b"<svg" in (tmp_path / "c.svg").read_bytes()

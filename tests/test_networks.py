@@ -92,7 +92,7 @@ def test_beta_policy_starts_near_beta_1_74(inputs):
 
 
 def test_twin_critic(inputs):
-    critic = TwinCritic(INPUTS, HIDDEN, KEY)
+    critic = TwinCritic(INPUTS, HIDDEN, KEY, features=3)
     states, actions = inputs[..., :4], inputs[..., 4:]
     values = critic(states, actions)
     for value, net in zip(values, (critic.first, critic.second), strict=True):
@@ -102,7 +102,8 @@ def test_twin_critic(inputs):
         hidden = inputs
         for layer in net.trunk.layers:
             hidden = np.maximum(dense(layer, hidden), 0.0)
-        np.testing.assert_allclose(value, dense(net.output, hidden)[..., 0], atol=1e-5)
+        np.testing.assert_allclose(value, dense(net.output, hidden), atol=1e-5)
+        assert value.shape == (*inputs.shape[:-1], 3)
     assert not np.allclose(*values)
 
 

@@ -70,6 +70,13 @@ class Normalizer:
         self.mean = (1 - weight) * self.mean + weight * mean
 
 
+def omit(states: NDArray[np.float32], dims: tuple[int, ...]) -> NDArray[np.float32]:
+    """Normalised states (..., n) with some dimensions set to 0, so that a network does not see them."""
+    hidden = states.copy()
+    hidden[..., list(dims)] = 0.0
+    return hidden
+
+
 def epoch_weight(states_per_epoch: int, *, rate: float = RATE, workers: int = WORKERS) -> float:
     """The weight of one epoch's states in the moving average."""
     return float(1.0 - (1.0 - rate) ** (states_per_epoch / workers))

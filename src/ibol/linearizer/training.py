@@ -18,7 +18,7 @@ from ibol.envs import Env, RobotEnv, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.learners import sac
-from ibol.learners.normalizer import Normalizer, find_normalizer
+from ibol.learners.normalizer import Normalizer, find_normalizer, omit
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
@@ -111,8 +111,6 @@ class LinearizerTrainer:
         )
         self.reward_moments = np.zeros(2)  # mean and variance; a variance of 0 means none yet
         self.env_steps = 0
-        self._keep = np.ones(state_dim, np.float32)
-        self._keep[list(self.env.location_dims)] = 0.0
 
     def linearizer(self) -> Linearizer:
         """What has been learned so far."""
@@ -158,7 +156,7 @@ class LinearizerTrainer:
 
     def _inputs(self, normalized: NDArray[np.float32], goals: NDArray[np.float32]) -> NDArray[np.float32]:
         """What policy and critic see: the state without its location, and the goal."""
-        return np.concatenate([normalized * self._keep, goals], axis=-1)
+        return np.concatenate([omit(normalized, self.env.location_dims), goals], axis=-1)
 
     def _transitions(self, trajectories: Trajectories, goals: NDArray[np.float32]) -> tuple[Columns, float]:
         """The steps that were taken, one row each, and the mean reward of a step."""

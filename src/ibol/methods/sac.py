@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ibol.envs import sizes
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
-from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer
+from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer, omit
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
@@ -31,6 +31,8 @@ class SACConfig(SACLearnerConfig):
 
     normalizer: Literal["preset", "ema", "none"] = "preset"
     """How states are normalised: fixed statistics of random actions, a moving average, or not at all."""
+    omit_location: bool = False
+    """Hide the location from policy and critics: a reward for speed does not need it, and it grows without bounds."""
     normalizer_trajectories: int = 500
     """Trajectories for the fixed statistics of an environment that ships none."""
     evaluate_every: int = 10
@@ -65,6 +67,7 @@ class SACTrainer:
         self.normalizer = Normalizer(state_dim)
         if config.normalizer == "preset":
             self.normalizer = find_normalizer(env, env_settings, config.normalizer_trajectories, seed)
+        self.omitted = self.env.location_dims if config.omit_location else ()
         self.env_steps = 0
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
@@ -93,20 +96,23 @@ class SACTrainer:
         key = jax.random.key(derive(self.seed, "exploration", epoch))
 
         def act(states: NDArray[np.float32], step: int) -> jax.Array:
-            return sac.sample_actions(self.learner.policy, self.normalizer(states), key, step)
+            return sac.sample_actions(self.learner.policy, self._inputs(states), key, step)
 
         return collect(self.env, act, seed=derive(self.seed, "episodes", epoch))
 
     def _evaluate(self, epoch: int) -> Trajectories:
         def act(states: NDArray[np.float32], step: int) -> jax.Array:
-            return sac.mode_actions(self.learner.policy, self.normalizer(states))
+            return sac.mode_actions(self.learner.policy, self._inputs(states))
 
         return collect(self.evaluation_env, act, seed=derive(self.seed, "evaluation", epoch))
+
+    def _inputs(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
+        return omit(self.normalizer(states), self.omitted)
 
     def _transitions(self, trajectories: Trajectories) -> Columns:
         """The steps that were taken, one row each, as the networks see them."""
         mask = trajectories.mask
-        states = self.normalizer(trajectories.states)
+        states = self._inputs(trajectories.states)
         ends = trajectories.ends(time_limits=not self.config.bootstrap_at_time_limit)
         return {
             "inputs": states[:, :-1][mask],
@@ -119,7 +125,7 @@ class SACTrainer:
     def describe(self) -> dict[str, Any]:
         """The sizes of the policy."""
         state_dim, action_dim = sizes(self.env)
-        return {"state_dim": state_dim, "action_dim": action_dim}
+        return {"state_dim": state_dim, "action_dim": action_dim, "omitted": self.omitted}
 
     def state(self) -> Arrays:
         """Networks, optimisers, replay buffer, normaliser and counters."""
@@ -149,13 +155,20 @@ def _compose(columns: Columns, rng: np.random.Generator) -> sac.Batch:
 class SACPolicy:
     """A trained policy with its normaliser."""
 
-    def __init__(self, env: str, env_settings: EnvSettings, network: sac.Policy, normalizer: Normalizer) -> None:
+    def __init__(
+        self,
+        env: str,
+        env_settings: EnvSettings,
+        network: sac.Policy,
+        normalizer: Normalizer,
+        omitted: tuple[int, ...],
+    ) -> None:
         self.env, self.env_settings = env, env_settings
-        self.network, self.normalizer = network, normalizer
+        self.network, self.normalizer, self.omitted = network, normalizer, omitted
 
     def act(self, states: ArrayLike, *, deterministic: bool = True, seed: int = 0) -> NDArray[np.float32]:
         """Actions in [-1, 1] for raw states (n,) or (N, n): the mode, or a sample that `seed` decides."""
-        inputs = self.normalizer(np.asarray(states))
+        inputs = omit(self.normalizer(np.asarray(states)), self.omitted)
         if deterministic:
             return np.asarray(sac.mode_actions(self.network, inputs))
         return np.asarray(sac.sample_actions(self.network, inputs, jax.random.key(seed), 0))
@@ -179,4 +192,5 @@ def load_policy(run: RunDirectory) -> SACPolicy:
     state_dim, action_dim = run.config["state_dim"], run.config["action_dim"]
     template = sac.TanhGaussianPolicy(state_dim, action_dim, config.hidden, jax.random.key(0), config.layer_norm)
     network = checkpoint.unflatten(template, arrays, "learner/policy/")
-    return SACPolicy(run.config["env"], env_settings, network, Normalizer.from_state(arrays))
+    normalizer, omitted = Normalizer.from_state(arrays), tuple(run.config["omitted"])
+    return SACPolicy(run.config["env"], env_settings, network, normalizer, omitted)
