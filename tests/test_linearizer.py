@@ -12,7 +12,7 @@ from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.linearizer.env import LinearizedEnv, squeeze_y
 from ibol.linearizer.evaluation import angles, evaluate_linearizer, rank_correlation, state_coverage
-from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
+from ibol.linearizer.policy import BUNDLED, Linearizer, bundled, load_linearizer
 from ibol.linearizer.reward import (
     HIRO_RANGE,
     chunk_differences,
@@ -289,17 +289,13 @@ def test_measures() -> None:
     assert state_coverage(diagonal, np.array([[0, 0], [2, 2]])) == 17
 
 
-@pytest.mark.parametrize("name", [f"{env}:{seed}" for env, seeds in bundled().items() for seed in seeds])
-def test_bundled_linearizers_go_where_they_are_asked(name: str) -> None:
-    lin = ibol.load_linearizer(name)
-    scores = evaluate_linearizer(lin).scalars()
-    if lin.env == "half_cheetah":
-        assert scores["forward"] > 40
-        assert scores["backward"] < -40
-        assert scores["rank_correlation"] > 0.95
-    if lin.env == "hopper":
-        assert scores["forward"] > 4
-        assert scores["backward"] < -2
+@pytest.mark.parametrize("name", [f"{env}-{seed}" for env, seeds in bundled().items() for seed in seeds])
+def test_bundled_linearizers_do_what_their_provenance_says(name: str) -> None:
+    provenance = json.loads((BUNDLED / f"{name}.json").read_text())
+    assert provenance["command"].startswith("ibol linearize ")
+    assert (BUNDLED / f"{name}.safetensors").stat().st_size < 2_000_000
+    scores = evaluate_linearizer(ibol.load_linearizer(name.replace("-", ":"))).scalars()
+    assert scores["distance"] > 0.85 * provenance["scores"]["distance"]
 
 
 def test_effort_costs_as_much_as_it_says() -> None:
