@@ -6,6 +6,7 @@ which says how it came to be and how well it does.
 
 import dataclasses
 import json
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def bundle(path: Path) -> Path:
         "seed": run.config["seed"],
         "epochs": rows[-1]["epoch"],
         "env_steps": rows[-1]["env_steps"],
-        "minutes": round(sum(row["time/epoch_seconds"] for row in rows) / 60, 1),
+        "minutes": round(minutes(rows), 1),
         "versions": run.config["versions"],
         "scores": scores,
     }
@@ -37,6 +38,13 @@ def bundle(path: Path) -> Path:
     linearizer.save(file, provenance)
     file.with_suffix(".json").write_text(json.dumps(provenance, indent=2) + "\n")
     return file
+
+
+def minutes(rows: list[dict[str, Any]]) -> float:
+    """Training time; an epoch during which the machine was suspended counts as a typical one."""
+    seconds = [row["time/epoch_seconds"] for row in rows]
+    typical = statistics.median(seconds)
+    return sum(s if s < 20 * typical else typical for s in seconds) / 60
 
 
 def command(config: dict[str, Any]) -> str:
