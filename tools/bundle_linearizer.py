@@ -25,7 +25,7 @@ def bundle(path: Path) -> Path:
     rows = list(run.metrics())
     scores = {name: value for name, value in evaluate_runs([path])[0].items() if name not in ("run", "env")}
     provenance = {
-        "command": command(run.config),
+        "command": command({**run.config, "settings": {**run.config["settings"], "epochs": rows[-1]["epoch"]}}),
         "seed": run.config["seed"],
         "epochs": rows[-1]["epoch"],
         "env_steps": rows[-1]["env_steps"],

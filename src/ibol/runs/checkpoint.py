@@ -37,6 +37,7 @@ def save(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
     temporary = path.with_suffix(".tmp")
     try:
         save_file(blocks, temporary, metadata=header)
+        temporary.chmod(0o644)  # safetensors makes it readable for its owner alone
         _sync(temporary)
         os.replace(temporary, path)
         _sync(path.parent)
