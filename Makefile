@@ -7,9 +7,8 @@ BIN := $(VENV)/bin
 .PHONY: skills test check format
 
 skills: $(VENV)/.installed
-	$(BIN)/ibol linearize half_cheetah --run-dir runs/half_cheetah
+	$(BIN)/ibol sac half_cheetah --run-dir runs/half_cheetah
 	$(BIN)/ibol evaluate runs/half_cheetah
-	$(BIN)/ibol plot runs/half_cheetah --output runs/half_cheetah/traces.png --overwrite
 
 test: check
 	$(BIN)/python -m pytest --cov=ibol --cov-report=term --cov-fail-under=90
