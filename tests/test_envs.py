@@ -11,7 +11,9 @@ from gymnasium.vector import AutoresetMode
 import ibol
 from ibol import IbolError
 from ibol.envs import ROBOTS, make, names
+from ibol.envs.robot_env import upright
 from ibol.envs.robots import load_model, quiet_mujoco
+from ibol.envs.symmetry import symmetries
 
 # name: qpos, qvel, actions, horizon, seconds in a step, location dimensions, actuator limit
 FACTS = {
@@ -195,6 +197,36 @@ def test_humanoid_terminates_outside_its_heights(height):
         assert ("final_obs" in info) == terminate
         if terminate:
             assert abs(info["final_obs"][1, 2] - height) < 0.1
+
+
+def test_the_exchanges_of_ants_limbs_leave_its_physics_as_it_is():
+    env = make("ant", 8, autoreset=AutoresetMode.DISABLED)
+    found = symmetries(env.robot, env.model)
+    assert len(found) == 8, "four turns, each with its mirror image"
+    np.testing.assert_array_equal(found.state_index[0], np.arange(29))
+    env.reset(seed=0)
+    run(env, random_actions(env, 30))
+    start, actions = env._state[0].copy(), random_actions(env, 10)[:, 0]
+    env._state[:] = start[found.state_index] * found.state_sign
+    obs, _ = run(env, actions[:, found.action_index] * found.action_sign)
+    turned = obs[:, 0][:, found.state_index] * found.state_sign
+    np.testing.assert_allclose(obs, turned, atol=1e-9)
+    assert np.abs(obs[-1, 1] - obs[-1, 0]).max() > 0.1, "the exchange changes something"
+
+
+def test_a_robot_without_generators_has_only_the_identity():
+    env = make("half_cheetah")
+    assert len(symmetries(env.robot, env.model)) == 1
+
+
+def test_rolling_over_ends_an_episode_only_on_request():
+    for asked in (False, True):
+        env = make("ant", 2, autoreset=AutoresetMode.DISABLED, end_when_flipped=asked)
+        env.reset(seed=0)
+        env._state[1, 2:7] = [1.0, 0.0, 1.0, 0.0, 0.0]  # half a turn about x
+        _, _, terminated, _, _ = env.step(np.zeros((2, 8)))
+        assert terminated.tolist() == [False, asked]
+    np.testing.assert_allclose(upright(np.eye(29)[3:6]), [1, -1, -1])
 
 
 def test_humanoid_falls_on_its_own_but_other_robots_never_terminate():

@@ -1,5 +1,6 @@
 """The linearizer: rewards against hand-computed numbers, the linearized environment, training, loading."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from ibol.cli import main
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.linearizer.env import LinearizedEnv, squeeze_y
-from ibol.linearizer.evaluation import angles, evaluate_linearizer, rank_correlation, state_coverage
+from ibol.linearizer.evaluation import angles, evaluate_linearizer, rank_correlation
 from ibol.linearizer.policy import BUNDLED, Linearizer, bundled, load_linearizer
 from ibol.linearizer.reward import (
     HIRO_RANGE,
@@ -21,6 +22,7 @@ from ibol.linearizer.reward import (
     sample_goals,
 )
 from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
+from ibol.metrics.coverage import state_coverage
 from ibol.presets import build
 
 
@@ -299,13 +301,79 @@ def test_bundled_linearizers_do_what_their_provenance_says(name: str) -> None:
 
 
 def test_effort_costs_as_much_as_it_says() -> None:
-    batches = []
-    for cost in (0.0, 0.5):
-        learning = trainer("half_cheetah", relabel=0.0, action_cost=cost)
-        goals = learning._goals(np.random.default_rng(0), 2)
-        columns, _ = learning._transitions(learning._explore(goals, 0), goals)
-        batches.append(learning._compose({n: v[None, :20] for n, v in columns.items()}, np.random.default_rng(1)))
-    free, costly = batches
+    learning = trainer("half_cheetah", relabel=0.0)
+    goals = learning._goals(np.random.default_rng(0), 2)
+    columns, _ = learning._transitions(learning._explore(goals, 0), goals)
+    some = {n: v[None, :20] for n, v in columns.items()}
+    free, costly = (learning._compose(some, np.random.default_rng(1), cost) for cost in (0.0, 0.5))
     effort = (np.asarray(free.actions) ** 2).sum(axis=-1)
     np.testing.assert_allclose(free.rewards[..., -1] - costly.rewards[..., -1], 0.5 * effort, rtol=1e-4)
     np.testing.assert_array_equal(free.rewards[..., :-1], costly.rewards[..., :-1])
+
+
+def test_the_cost_of_effort_grows_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    learning = trainer("point", epochs=4, action_cost=0.8, evaluate_every=0)
+    asked: list[float] = []
+    compose = learning._compose
+
+    def spy(columns: object, rng: object, action_cost: float) -> object:
+        asked.append(action_cost)
+        return compose(columns, rng, action_cost)
+
+    monkeypatch.setattr(learning, "_compose", spy)
+    for epoch in range(4):
+        learning.train_epoch(epoch)
+    np.testing.assert_allclose(asked, [0.0, 0.2, 0.4, 0.6])
+
+
+def test_the_reward_scale_multiplies_everything() -> None:
+    batches = []
+    for scale in (1.0, 10.0):
+        learning = trainer("half_cheetah", relabel=0.0, alive_bonus=0.1, reward_scale=scale)
+        goals = learning._goals(np.random.default_rng(0), 2)
+        columns, _ = learning._transitions(learning._explore(goals, 0), goals)
+        some = {n: v[None, :20] for n, v in columns.items()}
+        batches.append(learning._compose(some, np.random.default_rng(1), 0.01))
+    np.testing.assert_allclose(10 * batches[0].rewards, batches[1].rewards, rtol=1e-4)
+
+
+def test_an_exchanged_transition_is_what_the_exchanged_robot_would_have_recorded() -> None:
+    learning = trainer("ant", relabel=1.0, symmetric=True)
+    goals = learning._goals(np.random.default_rng(0), 2)
+    trajectories = learning._explore(goals, 0)
+    columns, _ = learning._transitions(trajectories, goals)
+    exchange = learning.exchange
+    assert exchange is not None
+    assert len(exchange) == 8
+    for which in range(8):
+        index, sign = exchange.found.state_index[which], exchange.found.state_sign[which]
+        turned = dataclasses.replace(
+            trajectories,
+            states=trajectories.states[..., index] * sign,
+            actions=trajectories.actions[..., exchange.found.action_index[which]] * exchange.found.action_sign[which],
+        )
+        expected, _ = learning._transitions(turned, goals)
+        found = exchange(columns, np.full(len(columns["dones"]), which))
+        for name in ("states", "next_states", "features", "actions"):
+            np.testing.assert_allclose(found[name], expected[name], atol=2e-4, err_msg=f"{name}, {which}")
+
+
+def test_a_flipped_robot_ends_its_training_episode_only() -> None:
+    learning = trainer("ant", end_when_flipped=True, symmetric=False)
+    assert learning.env.end_when_flipped
+    assert not learning.linearizer().make_env(1).end_when_flipped
+
+
+@pytest.mark.parametrize(
+    ("env", "wrong", "match"),
+    [
+        ("half_cheetah", {"symmetric": True}, "half_cheetah has none"),
+        ("point", {"symmetric": True}, "point has none"),
+        ("half_cheetah", {"end_when_flipped": True}, "half_cheetah cannot"),
+        ("point", {"end_when_flipped": True}, "point cannot"),
+        ("ant", {"symmetric": True, "relabel": 0.0}, "relabel"),
+    ],
+)
+def test_what_a_robot_cannot_do_is_said(env: str, wrong: dict[str, object], match: str) -> None:
+    with pytest.raises(IbolError, match=match):
+        trainer(env, **wrong)

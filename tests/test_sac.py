@@ -98,6 +98,17 @@ def test_the_temperature_follows_the_entropy() -> None:
     assert float(same.log_temperature) == float(state.log_temperature)
 
 
+def test_the_learning_rate_can_fall() -> None:
+    before = learner()
+    still, _ = sac.update_many(before, batch(3), jax.random.key(1), SETTINGS, 0.0)
+    for a, b in zip(weights(before.policy), weights(still.policy), strict=True):
+        np.testing.assert_array_equal(a, b)
+    full, _ = sac.update(before, batch(), jax.random.split(jax.random.key(1)), SETTINGS)
+    half, _ = sac.update(before, batch(), jax.random.split(jax.random.key(1)), SETTINGS, 0.5)
+    start, whole, part = (weights(state.critic)[0] for state in (before, full, half))
+    np.testing.assert_allclose(part - start, 0.5 * (whole - start), atol=1e-7)
+
+
 def test_one_call_compiles_once() -> None:
     state, data = learner(), batch(steps=2)
     state, _ = sac.update_many(state, data, jax.random.key(0), SETTINGS)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -17,6 +17,7 @@ Unsupervised skill discovery in continuous control (IBOL, ICML 2021).
 
 train
   linearize ENV     phase 1: a policy that moves the state in any asked direction
+  discover ENV      phase 2: skills, on top of a linearizer
   sac ENV           plain SAC on an environment's own reward
   resume RUN        continue an interrupted run exactly where it stood
 use
@@ -59,18 +60,24 @@ def _parse(kind: Any, argv: Sequence[str], command: str, description: str, defau
     return tyro.cli(kind, args=argv, prog=f"ibol {command}", description=description, config=config, **options)
 
 
-def _train(method: str, description: str) -> Callable[[list[str]], None]:
-    """The command that trains a method: the preset gives the defaults, flags override them."""
+def _train(command: str, description: str, default_method: str | None = None) -> Callable[[list[str]], None]:
+    """The command that trains: the preset gives the defaults, flags override them.
 
-    def command(argv: list[str]) -> None:
+    The command is itself the name of the method, unless there is a default for `--method` to choose from several.
+    """
+
+    def run_command(argv: list[str]) -> None:
         from ibol import methods, presets
         from ibol.envs.settings import EnvSettings
         from ibol.runs.loop import RunSettings
 
-        config_type = methods.find(method).CONFIG
+        name = command if default_method is None else _peek(argv, "--method") or default_method
+        if default_method is not None and name not in methods.DISCOVERY:
+            raise unknown("method", name, methods.DISCOVERY)
+        config_type = methods.find(name).CONFIG
 
         @dataclass(frozen=True)
-        class Command:
+        class Train:
             env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
             """A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."""
             settings: config_type  # type: ignore[valid-type]
@@ -82,20 +89,28 @@ def _train(method: str, description: str) -> Callable[[list[str]], None]:
             preset: str = presets.DEFAULT
             """Where the defaults come from ('ibol presets' lists them)."""
 
+        choices: Any = Literal[tuple(methods.DISCOVERY)]
+
+        @dataclass(frozen=True)
+        class Discover(Train):
+            method: choices = name
+            """How the skills are discovered."""
+
+        kind = Train if default_method is None else Discover
         preset = _peek(argv, "--preset") or presets.DEFAULT
         env = argv[0] if argv and not argv[0].startswith("-") else ""
         for _ in range(2):
-            defaults = presets.build(config_type, method, preset, env)
-            start = Command(
+            defaults = presets.build(config_type, name, preset, env)
+            start = kind(
                 env=env or tyro.MISSING, settings=defaults, env_settings=EnvSettings(), run_settings=RunSettings(),
                 preset=preset,
             )  # fmt: skip
-            parsed = _parse(Command, argv, method, description, start)
+            parsed = _parse(kind, argv, command, description, start)
             if parsed.env == env:
                 break
             env = parsed.env  # it came after a flag: take this environment's defaults
         run, finished = methods.start(
-            method,
+            name,
             parsed.env,
             parsed.settings,
             preset=preset,
@@ -104,7 +119,7 @@ def _train(method: str, description: str) -> Callable[[list[str]], None]:
         )
         _report(run, finished)
 
-    return command
+    return run_command
 
 
 def _resume(argv: list[str]) -> None:
@@ -253,6 +268,7 @@ def _report(run: Any, finished: bool) -> None:
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "linearize": _train("linearize", "Train a linearizer: a policy that moves the state in any asked direction."),
+    "discover": _train("discover", "Discover skills without any reward.", default_method="ibol"),
     "sac": _train("sac", "Train plain SAC on an environment's own reward."),
     "resume": _resume,
     "evaluate": _evaluate,

@@ -5,7 +5,7 @@ obs, info = env.reset(seed=0)
 obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 from gymnasium.vector import AutoresetMode
 
@@ -22,16 +22,31 @@ __all__ = ["ROBOTS", "BatchedEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "m
 Env = BatchedEnv | GymEnv
 
 
+class Batch(Protocol):
+    """What a roll-out needs of a batch of environments, raw or linearized."""
+
+    num_envs: int
+    horizon: int
+    single_observation_space: Any
+    single_action_space: Any
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes."""
+        ...
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Advance by one step."""
+        ...
+
+
 def names() -> list[str]:
     """The names of the environments that come with `ibol`."""
     return [*ROBOTS, "point"]
 
 
-def sizes(env: Env) -> tuple[int, int]:
+def sizes(env: Batch) -> tuple[int, int]:
     """State and action dimensions of an environment."""
-    state, action = env.single_observation_space.shape, env.single_action_space.shape
-    assert state is not None and action is not None  # noqa: PT018 (both are boxes by construction)
-    return state[0], action[0]
+    return env.single_observation_space.shape[0], env.single_action_space.shape[0]
 
 
 def make(

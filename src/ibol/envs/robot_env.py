@@ -17,7 +17,8 @@ class RobotEnv(BatchedEnv):
     """`num_envs` simulations of one robot, stepped on `num_threads` threads (None: one for each core).
 
     The state is qpos followed by qvel. A simulation that diverges is cut (truncated) at its last good state.
-    With `terminate=False` the robot's episodes always last for the whole horizon.
+    With `terminate=False` the robot's episodes always last for the whole horizon. With `end_when_flipped=True` an
+    episode also terminates when a free-floating robot has rolled over.
     """
 
     def __init__(
@@ -30,11 +31,13 @@ class RobotEnv(BatchedEnv):
         horizon: int | None = None,
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
         terminate: bool = True,
+        end_when_flipped: bool = False,
     ) -> None:
         if num_threads is not None and num_threads < 1:
             raise IbolError(f"num_threads is {num_threads}, but at least 1 thread is needed")
         self.robot = robot
         self.terminate = terminate
+        self.end_when_flipped = end_when_flipped
         self.model = load_model(robot)
         self.dt = robot.frame_skip * self.model.opt.timestep
         nq, nv = self.model.nq, self.model.nv
@@ -57,6 +60,8 @@ class RobotEnv(BatchedEnv):
         self._state = self._batch.state[:, qpos_start : qvel_start + nv]
         self._nq = nq
         self._has_free_joint = self.model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
+        if end_when_flipped and not self._has_free_joint:
+            raise IbolError(f"end_when_flipped is for robots that can roll over, and {robot.name} cannot")
         self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         self._rest = self._batch.state[0].copy()
         low, high = self.model.actuator_ctrlrange.T
@@ -105,14 +110,21 @@ class RobotEnv(BatchedEnv):
         velocity = (self._qpos[:, 0] - x_before) / self.dt
         reward = robot.forward_weight * velocity + robot.alive_reward
         reward -= robot.control_cost * np.einsum("ij,ij->i", ctrl, ctrl)
-        if robot.healthy_height is None or not self.terminate:
-            return obs, reward, np.zeros(self.num_envs, bool), diverged
-        low, high = robot.healthy_height
-        height = obs[:, 2]
-        return obs, reward, (height < low) | (height > high), diverged
+        terminated = np.zeros(self.num_envs, bool)
+        if robot.healthy_height is not None and self.terminate:
+            low, high = robot.healthy_height
+            terminated |= (obs[:, 2] < low) | (obs[:, 2] > high)
+        if self.end_when_flipped:
+            terminated |= upright(obs) < 0
+        return obs, reward, terminated, diverged
 
     def _observation(self, state: Floats) -> Floats:
         clip = self.robot.velocity_clip
         if clip is not None:
             np.clip(state[:, self._nq :], -clip, clip, out=state[:, self._nq :])
         return state
+
+
+def upright(states: Floats) -> Floats:
+    """The vertical component of a free-floating robot's own upward axis, for states (..., n): -1 is upside down."""
+    return np.asarray(1 - 2 * (states[..., 4] ** 2 + states[..., 5] ** 2))

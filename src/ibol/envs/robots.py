@@ -38,6 +38,8 @@ class Robot:
     """The episode terminates when the torso's height leaves this range."""
     total_mass: float | None = None
     """What the model file asks for through the deprecated `settotalmass`."""
+    symmetry_generators: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = ()
+    """Exchanges of position, rotation and joints that leave the physics as it is (see `symmetry.py`)."""
 
 
 ROBOTS: dict[str, Robot] = {
@@ -55,6 +57,18 @@ ROBOTS: dict[str, Robot] = {
             location_dims=(0, 1),
             control_cost=0.5,
             alive_reward=1.0,
+            symmetry_generators=(
+                (
+                    (-2, 1, 3),
+                    (-2, 1, 3),
+                    (7, 8, 1, -2, 3, 4, 5, -6),
+                ),  # a quarter turn of the legs
+                (
+                    (1, -2, 3),
+                    (-1, 2, -3),
+                    (-7, 8, -5, 6, -3, 4, -1, 2),
+                ),  # left and right legs
+            ),
         ),
         Robot(
             name="half_cheetah",

@@ -1,6 +1,7 @@
 """Which environment a run uses, and how."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
@@ -18,8 +19,11 @@ class EnvSettings:
     num_threads: int | None = None
     """Threads that step the simulations (default: one for each core)."""
 
-    def make(self, env: str, num_envs: int) -> Env:
-        """A batch of `num_envs` copies for whole episodes: one that has ended rests until the next reset."""
+    def make(self, env: str, num_envs: int, **options: Any) -> Env:
+        """A batch of `num_envs` copies for whole episodes: one that has ended rests until the next reset.
+
+        `options` are further arguments of `ibol.make`.
+        """
         return make(
             env,
             num_envs,
@@ -27,4 +31,5 @@ class EnvSettings:
             horizon=self.horizon,
             location_dims=self.location_dims,
             autoreset=AutoresetMode.DISABLED,
+            **options,
         )

@@ -10,10 +10,11 @@ import numpy as np
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.learners.rollout import Trajectories, collect
-from ibol.linearizer.evaluation import evaluate_linearizer, random_goal_paths, state_coverage
+from ibol.linearizer.evaluation import evaluate_linearizer, random_goal_paths
 from ibol.linearizer.policy import Linearizer
 from ibol.methods import load_policy
 from ibol.methods.sac import SACPolicy
+from ibol.metrics.coverage import state_coverage
 from ibol.seeding import derive, generator
 
 Row = dict[str, Any]

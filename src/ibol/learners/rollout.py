@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.envs import Env
+from ibol.envs import Batch
 
 Act = Callable[[NDArray[np.float32], int], Any]
 
@@ -43,7 +43,7 @@ class Trajectories:
         return int(self.lengths.sum())
 
 
-def collect(env: Env, act: Act, *, seed: int) -> Trajectories:
+def collect(env: Batch, act: Act, *, seed: int) -> Trajectories:
     """One episode of each of the environment's copies, from a reset with `seed`.
 
     `act(states, t)` maps the whole batch of current states (N, n) to actions (N, m); make it one jitted call. What it
@@ -51,7 +51,7 @@ def collect(env: Env, act: Act, *, seed: int) -> Trajectories:
     """
     obs, _ = env.reset(seed=seed)
     count, horizon = env.num_envs, env.horizon
-    state_dim, action_dim = obs.shape[1], env.single_action_space.shape[0]  # type: ignore[index]
+    state_dim, action_dim = obs.shape[1], env.single_action_space.shape[0]
     # Time first while collecting: each step then writes one contiguous block.
     states = np.zeros((horizon + 1, count, state_dim), np.float32)
     actions = np.zeros((horizon, count, action_dim), np.float32)

@@ -10,7 +10,7 @@ Plain SAC is K = 1 with w = 1. A reward that is linear in a goal, <phi, g>, can 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -117,10 +117,13 @@ def q_value(features: Array, batch: Batch) -> Array:
     return jnp.sum(features * batch.weights, axis=-1)
 
 
-def update(state: SACState, batch: Batch, keys: Array, settings: SACSettings) -> tuple[SACState, Info]:
+def update(
+    state: SACState, batch: Batch, keys: Array, settings: SACSettings, rate: Array | float = 1.0
+) -> tuple[SACState, Info]:
     """One gradient step: critics, then the policy against the new critics, then the temperature.
 
     `keys` are two, or the noise drawn for two samples: the first for the Bellman targets, the second for the policy.
+    `rate` scales the learning rate.
     """
     target_key, policy_key = keys
     adam = _adam(settings)
@@ -129,19 +132,19 @@ def update(state: SACState, batch: Batch, keys: Array, settings: SACSettings) ->
     targets = jax.lax.stop_gradient(bellman_targets(state, batch, settings, target_key))
     grads, critic_info = jax.grad(critic_loss, has_aux=True)(state.critic, batch, targets)
     steps, critic_opt = adam.update(grads, critic_opt)
-    critic = optax.apply_updates(state.critic, steps)
+    critic = optax.apply_updates(state.critic, _scaled(steps, rate))
 
     temperature = jnp.exp(state.log_temperature)
     grads, policy_info = jax.grad(policy_loss, has_aux=True)(state.policy, critic, temperature, batch, policy_key)
     steps, policy_opt = adam.update(grads, policy_opt)
-    policy = optax.apply_updates(state.policy, steps)
+    policy = optax.apply_updates(state.policy, _scaled(steps, rate))
 
     log_temperature = state.log_temperature
     if settings.learn_temperature:
         # d/d(log alpha) of E[-log_alpha * (log pi + H_target)]
         gradient = policy_info["entropy"] - settings.target_entropy
         step, temperature_opt = adam.update(gradient, temperature_opt)
-        log_temperature = log_temperature + step
+        log_temperature = log_temperature + rate * step
 
     target = _polyak(state.target, critic, settings.tau) if settings.target_every_step else state.target
     new_state = SACState(policy, critic, target, log_temperature, (policy_opt, critic_opt, temperature_opt))
@@ -149,11 +152,13 @@ def update(state: SACState, batch: Batch, keys: Array, settings: SACSettings) ->
 
 
 @partial(jax.jit, static_argnames="settings")
-def update_many(state: SACState, batches: Batch, key: Array, settings: SACSettings) -> tuple[SACState, Info]:
+def update_many(
+    state: SACState, batches: Batch, key: Array, settings: SACSettings, rate: Array | float = 1.0
+) -> tuple[SACState, Info]:
     """As many gradient steps as `batches` has along its first axis, in one call; infos are their means."""
 
     def step(state: SACState, x: tuple[Batch, Array]) -> tuple[SACState, Info]:
-        return update(state, x[0], x[1], settings)
+        return update(state, x[0], x[1], settings, rate)
 
     state, infos = jax.lax.scan(step, state, (batches, _randomness(state.policy, batches, key)))
     if not settings.target_every_step:
@@ -185,6 +190,10 @@ def _randomness(policy: Policy, batches: Batch, key: Array) -> Array:
 
 def _adam(settings: SACSettings) -> optax.GradientTransformation:
     return optax.adam(settings.learning_rate)
+
+
+def _scaled(steps: Any, rate: Array | float) -> Any:
+    return jax.tree.map(lambda step: rate * step, steps)
 
 
 def _polyak(target: TwinCritic, critic: TwinCritic, tau: float) -> TwinCritic:

@@ -39,6 +39,8 @@ class SACLearnerConfig:
     """Layer normalisation in policy and critics."""
     learning_rate: float = 3e-4
     """Adam's learning rate for policy, critics and temperature."""
+    final_learning_rate: float = 1.0
+    """What is left of the learning rate at the last epoch, as a fraction; it falls along a straight line."""
     discount: float = 0.99
     """Discount factor gamma."""
     tau: float = 0.005
@@ -103,7 +105,8 @@ class SACLearner:
         rng = generator(self.seed, "minibatches", epoch)
         batches = compose(self._sample(transitions, rng), rng)
         key = jax.random.key(derive(self.seed, "updates", epoch))
-        self.networks, info = sac.update_many(self.networks, batches, key, self.settings)
+        rate = 1 - (1 - self.config.final_learning_rate) * epoch / self.config.epochs
+        self.networks, info = sac.update_many(self.networks, batches, key, self.settings, rate)
         return {name: float(value) for name, value in info.items()}
 
     def _sample(self, transitions: Columns, rng: np.random.Generator) -> Columns:

@@ -14,7 +14,6 @@ from ibol.seeding import generator
 DIRECTIONS = 16
 ROLLOUTS = 4
 GOAL_VALUES = 32
-CELLS = 32
 
 
 @dataclass(frozen=True)
@@ -74,14 +73,6 @@ def random_goal_paths(
     goals = np.zeros((trajectories, linearizer.goal_dim), np.float32)
     goals[:, dims] = sample_goals(generator(seed, "coverage"), trajectories, len(dims), beta=goal_beta)
     return linearizer.rollout(goals, seed=seed).states[:, :, dims]
-
-
-def state_coverage(paths: NDArray[np.float32], limits: NDArray[np.float32] | None = None) -> int:
-    """How many of 32 (1-D) or 1024 (2-D) equal cells within `limits` (2, d) the paths (N, T + 1, d) visit."""
-    points = paths.reshape(-1, paths.shape[-1])
-    low, high = (points.min(axis=0), points.max(axis=0)) if limits is None else limits
-    cells = np.clip((points - low) / np.maximum(high - low, 1e-12) * CELLS, 0, CELLS - 1).astype(np.int64)
-    return len(np.unique(cells, axis=0))
 
 
 def angles(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -54,7 +54,7 @@ def sample_goals(
     A `sparse_fraction` of them is uniform on a few dimensions and 0 elsewhere: one to four at random, and in half of
     the cases the location on top or alone. Such goals ask for one thing at a time, as their users do.
     """
-    goals = 2 * rng.beta(beta, beta, (count, dim)) - 1
+    goals = rng.uniform(-1, 1, (count, dim)) if beta == 1 else 2 * rng.beta(beta, beta, (count, dim)) - 1
     if sparse_fraction:
         sparse = rng.uniform(-1, 1, (count, dim))
         active = rng.random((count, dim)).argsort(axis=1) < rng.integers(1, 5, (count, 1))

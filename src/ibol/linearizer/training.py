@@ -7,6 +7,8 @@ psi(s, g, a), so that Q = <psi, g> (+ the entropy's and the alive bonus's own en
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -14,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.envs import Env, RobotEnv, sizes
+from ibol.envs import ROBOTS, Env, RobotEnv, sizes
 from ibol.envs.settings import EnvSettings
+from ibol.envs.symmetry import Symmetries, symmetries
 from ibol.errors import IbolError
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, find_normalizer, omit
@@ -50,6 +53,8 @@ class LinearizerConfig(SACLearnerConfig):
     """Goals are 2 Beta(b, b) - 1 in each dimension; 1 is uniform."""
     position_goals: bool = False
     """Goals for the positions only, without the velocities."""
+    reward_scale: float = 1.0
+    """Multiplies all rewards: values well above the noise of their learning are learned faster."""
     alive_bonus: float = 0.0
     """Reward for each step before a fall."""
     normalize_reward: bool = False
@@ -59,9 +64,14 @@ class LinearizerConfig(SACLearnerConfig):
     relabel: float = 0.0
     """Fraction of sampled transitions whose goal is replaced by a fresh one."""
     action_cost: float = 0.0
-    """Cost of |a|^2 for each step: small goals are then met with little effort, so that the speed follows the goal."""
+    """Cost of |a|^2 for each step at the last epoch, growing from 0 along a straight line: running is learned first,
+    then that small goals ask for little effort."""
     sparse_goals: float = 0.0
     """Fraction of goals that are 0 except in a few dimensions."""
+    symmetric: bool = False
+    """Exchange the robot's limbs at random, by its symmetries, in the transitions that get a fresh goal."""
+    end_when_flipped: bool = False
+    """Treat a robot that has rolled over as fallen: its training episode ends there, without further value."""
     normalizer_trajectories: int = 500
     """Trajectories for the fixed observation statistics of an environment that ships none."""
     evaluate_every: int = 10
@@ -78,7 +88,10 @@ class LinearizerTrainer:
 
     def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
         self.config, self.seed, self.epochs = config, seed, config.epochs
-        self.env = env_settings.make(env, config.episodes_per_epoch)
+        if config.end_when_flipped and env not in ROBOTS:
+            raise IbolError(f"end_when_flipped is for robots that can roll over, and {env} cannot")
+        flips = {"end_when_flipped": True} if config.end_when_flipped else {}
+        self.env = env_settings.make(env, config.episodes_per_epoch, **flips)
         state_dim, action_dim = sizes(self.env)
         self.description = LinearizerDescription(
             env=env,
@@ -97,6 +110,8 @@ class LinearizerTrainer:
             raise IbolError("the euclidean reward is not linear in the goal: use a scalar critic and relabel 0")
         if config.normalize_reward and (vector or config.relabel or config.replay_size):
             raise IbolError("normalize_reward is for learning from the epoch's own rewards: scalar critic, no replay")
+        if config.symmetric and not config.relabel:
+            raise IbolError("symmetric exchanges the transitions that get a fresh goal: set relabel above 0")
         widths = {"states": state_dim, "next_states": state_dim, "goals": goal_dim, "actions": action_dim}
         columns: dict[str, tuple[int, ...]] = {name: (width,) for name, width in widths.items()}
         columns |= {"features": (goal_dim,), "bonus": (), "dones": ()}
@@ -109,6 +124,7 @@ class LinearizerTrainer:
             transitions_per_epoch=config.episodes_per_epoch * self.env.horizon,
             seed=seed,
         )
+        self.exchange = _exchange(env, self.env, self.normalizer) if config.symmetric else None
         self.reward_moments = np.zeros(2)  # mean and variance; a variance of 0 means none yet
         self.env_steps = 0
 
@@ -121,7 +137,8 @@ class LinearizerTrainer:
         goals = self._goals(generator(self.seed, "goals", epoch), self.env.num_envs)
         trajectories = self._explore(goals, epoch)
         transitions, reward = self._transitions(trajectories, goals)
-        info = self.learner.learn(transitions, epoch, self._compose)
+        cost = self.config.action_cost * epoch / self.epochs
+        info = self.learner.learn(transitions, epoch, partial(self._compose, action_cost=cost))
         self.env_steps += trajectories.num_steps
         metrics = {
             "env_steps": self.env_steps,
@@ -193,15 +210,20 @@ class LinearizerTrainer:
         mean, var = self.reward_moments
         return ((reward - mean) / np.sqrt(var)).astype(np.float32)
 
-    def _compose(self, columns: Columns, rng: np.random.Generator) -> sac.Batch:
+    def _compose(self, columns: Columns, rng: np.random.Generator, action_cost: float = 0.0) -> sac.Batch:
         """Minibatches with fresh goals for a part of the transitions; columns are (steps, batch, ...)."""
         goals = columns["goals"]
         shape = goals.shape[:-1]
         if self.config.relabel:
+            relabelled = rng.random(shape) < self.config.relabel
             fresh = self._goals(rng, int(np.prod(shape))).reshape(goals.shape)
-            goals = np.where(rng.random((*shape, 1)) < self.config.relabel, fresh, goals)
+            goals = np.where(relabelled[..., None], fresh, goals)
+            if self.exchange is not None:
+                columns = self.exchange(columns, rng.integers(len(self.exchange), size=shape) * relabelled)
         effort = (columns["actions"] ** 2).sum(axis=-1)
-        features, bonus = columns["features"], (columns["bonus"] - self.config.action_cost * effort)[..., None]
+        scale = np.float32(self.config.reward_scale)
+        features = scale * columns["features"]
+        bonus = scale * (columns["bonus"] - action_cost * effort)[..., None]
         if self.config.critic == "vector":
             rewards = np.concatenate([features, bonus], axis=-1)
             weights = np.concatenate([goals, np.ones_like(bonus)], axis=-1)
@@ -216,6 +238,9 @@ class LinearizerTrainer:
             dones=jnp.asarray(columns["dones"]),
             weights=jnp.asarray(weights),
         )
+
+    def keep(self, directory: Path) -> None:
+        """Nothing: the policy needs no more than its checkpoint."""
 
     def describe(self) -> dict[str, Any]:
         """What kind of linearizer it is."""
@@ -242,6 +267,32 @@ class LinearizerTrainer:
         return self.learner.num_bytes()
 
 
+class _Exchange:
+    """The robot's symmetries for normalised transitions."""
+
+    def __init__(self, found: Symmetries, normalizer: Normalizer) -> None:
+        self.found = found
+        mean, std = normalizer.mean, normalizer.std
+        index, sign = found.state_index, found.state_sign
+        self.scale = (sign * std[index] / std).astype(np.float32)
+        self.shift = ((sign * mean[index] - mean) / std).astype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __call__(self, columns: Columns, which: NDArray[np.int64]) -> Columns:
+        """Exchange each transition by the symmetry that `which` (steps, batch) gives."""
+        index, scale, shift = self.found.state_index[which], self.scale[which], self.shift[which]
+        width = columns["features"].shape[-1]
+        turned = {name: np.take_along_axis(columns[name], index, -1) * scale + shift for name in _STATES}
+        moved = np.take_along_axis(columns["features"], index[..., :width], -1) * scale[..., :width]
+        actions = np.take_along_axis(columns["actions"], self.found.action_index[which], -1)
+        return {**columns, **turned, "features": moved, "actions": actions * self.found.action_sign[which]}
+
+
+_STATES = ("states", "next_states")
+
+
 def create_trainer(env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> LinearizerTrainer:
     """A trainer at epoch 0."""
     return LinearizerTrainer(env, env_settings, config, seed)
@@ -263,3 +314,9 @@ def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) ->
     if not isinstance(batch, RobotEnv):
         raise IbolError(f"position_goals needs one of our robots, and {env} is none")
     return int(batch.model.nq)
+
+
+def _exchange(env: str, batch: Env, normalizer: Normalizer) -> _Exchange:
+    if not isinstance(batch, RobotEnv) or not batch.robot.symmetry_generators:
+        raise IbolError(f"symmetric needs a robot with symmetries, and {env} has none")
+    return _Exchange(symmetries(batch.robot, batch.model), normalizer)

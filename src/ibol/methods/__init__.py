@@ -7,10 +7,13 @@ from typing import Any, Protocol
 
 from ibol.envs.settings import EnvSettings
 from ibol.errors import unknown
+from ibol.methods.discovery import replace_linearizer
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.runs.loop import RunSettings, Trainer, train
 
-METHODS = {"linearize": "ibol.linearizer.training", "sac": "ibol.methods.sac"}
+DISCOVERY = {"ibol": "ibol.methods.ibol"}
+"""The methods of skill discovery."""
+METHODS = {"linearize": "ibol.linearizer.training", "sac": "ibol.methods.sac", **DISCOVERY}
 
 
 class Method(Protocol):
@@ -61,6 +64,8 @@ def resume(path: Path, run_settings: RunSettings, epochs: int | None = None) -> 
     method, config, env_settings = settings_of(run)
     if epochs is not None:
         config = dataclasses.replace(config, epochs=epochs)
+    if run.config["command"] in DISCOVERY:
+        config = replace_linearizer(config, path)
     trainer = method.create_trainer(run.config["env"], env_settings, config, run.config["seed"])
     finished = train(trainer, run, run_settings, resume=True)
     if epochs is not None:

@@ -5,6 +5,7 @@ buffer or, without one, on the epoch's own transitions.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -121,6 +122,9 @@ class SACTrainer:
             "next_inputs": states[:, 1:][mask],
             "dones": ends[mask].astype(np.float32),
         }
+
+    def keep(self, directory: Path) -> None:
+        """Nothing: the policy needs no more than its checkpoint."""
 
     def describe(self) -> dict[str, Any]:
         """The sizes of the policy."""

@@ -118,9 +118,28 @@ class ScaledBeta(eqx.Module):
 
     def log_prob(self, action: Array) -> Array:
         """Log-density of an action in (-1, 1)^m."""
-        density = dist.Beta(self.alpha, self.beta).log_prob((action + 1) / 2)
+        x = (action + 1) / 2
+        density = (self.alpha - 1) * jnp.log(x) + (self.beta - 1) * jnp.log1p(-x) - log_beta(self.alpha, self.beta)
         return jnp.sum(density - jnp.log(2.0), axis=-1)
 
     def entropy(self) -> Array:
         """Differential entropy in nats, in closed form."""
         return jnp.sum(dist.Beta(self.alpha, self.beta).entropy() + jnp.log(2.0), axis=-1)
+
+
+def log_beta(a: Array, b: Array) -> Array:
+    """log B(a, b) for a, b >= 1, by Stirling's series after a shift by 3: several times faster than by log-gammas.
+
+    IBOL's marginal term takes it for millions of pairs in an epoch; the error is below 2e-6 on top of rounding.
+    """
+
+    def product(x: Array) -> Array:
+        return x * (x + 1) * (x + 2)  # Gamma(x + 3) / Gamma(x)
+
+    def stirling(x: Array) -> Array:
+        """log Gamma(x) + x - log sqrt(2 pi) for x >= 4; the linear parts of the three cancel but for 3."""
+        inverse = 1 / x
+        return (x - 0.5) * jnp.log(x) + inverse * (1 / 12 - inverse**2 * (1 / 360 - inverse**2 / 1260))
+
+    shifted = stirling(a + 3) + stirling(b + 3) - stirling(a + b + 3) - 3 + _LOG_SQRT_2PI
+    return shifted - jnp.log(product(a) / product(a + b) * product(b))

@@ -215,7 +215,7 @@ class TrajectoryEncoder(eqx.Module):
         log_std = MLP(2 * width, latents, hidden, jax.nn.relu, "xavier_uniform", std_key)
         last_hidden = mean.trunk.layers[-1].weight
         self.mean = eqx.tree_at(lambda m: m.trunk.layers[-1].weight, mean, mean_scale * last_hidden)
-        start = jnp.full(latents, jnp.log(init_std))
+        start = jnp.full(latents, jnp.log(init_std), jnp.float32)
         self.log_std = eqx.tree_at(lambda m: m.output.bias, log_std, start)
 
     def __call__(self, states: Array, lengths: Array) -> tuple[Array, Array]:

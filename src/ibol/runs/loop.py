@@ -50,6 +50,10 @@ class Trainer(Protocol):
         """Run epoch number `epoch` (from 0); everything random must follow from the seed and this number."""
         ...
 
+    def keep(self, directory: Path) -> None:
+        """Put into the run's directory what training does not change but the learned policy needs."""
+        ...
+
     def describe(self) -> dict[str, Any]:
         """What config.json needs on top of the settings, to rebuild what was learned without its training."""
         ...
@@ -71,6 +75,7 @@ def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume:
     """Train to the last epoch; returns False if Ctrl-C ended it before."""
     with run.locked():
         done = _restore(trainer, run) if resume else 0
+        trainer.keep(run.path)
         _check_disk(run, trainer.checkpoint_bytes() * (settings.keep_checkpoints + 1))
         board = _tensorboard(run, done) if settings.tensorboard else None
         progress = TrainingProgress(trainer.epochs, done, trainer.headline, settings.quiet)

@@ -1,0 +1,85 @@
+"""Where skills go: the paper's trajectory pictures, coloured by the latent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from ibol.errors import IbolError
+
+DIRECTIONS, REPEATS, RADIUS = 8, 6, 1.5
+_COLOUR_SCALE = 1.5  # the authors colour a latent before they shrink it by 2/3
+_COLOUR_RANGE = 4.0
+
+
+@dataclass(frozen=True)
+class SkillPicture:
+    """One panel: episodes and their latents."""
+
+    title: str
+    latents: NDArray[np.float32]  # (N, d)
+    paths: NDArray[np.float32]  # (N, T + 1, 1 or 2), the locations
+
+
+def picture_latents(latent_dim: int) -> NDArray[np.float32]:
+    """8 latents with 6 copies each: the directions of the first two dimensions, or in 1-D values from -1.5 to 1.5."""
+    chosen = np.zeros((DIRECTIONS, latent_dim), np.float32)
+    if latent_dim == 1:
+        chosen[:, 0] = np.linspace(-RADIUS, RADIUS, DIRECTIONS)
+    else:
+        angle = np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS
+        chosen[:, 0], chosen[:, 1] = RADIUS * np.cos(angle), RADIUS * np.sin(angle)
+    return np.repeat(chosen, REPEATS, axis=0)
+
+
+def latent_colours(latents: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The paper's colours (N, 3): red and green follow the latent's first two dimensions, blue makes up for them."""
+    z = np.zeros((len(latents), 2), np.float32)
+    z[:, : min(2, latents.shape[1])] = _COLOUR_SCALE * latents[:, :2]
+    red_green = (z + _COLOUR_RANGE) / (2 * _COLOUR_RANGE)
+    blue = (2 - red_green.sum(axis=1, keepdims=True)) / 2
+    return np.clip(np.concatenate([red_green, blue], axis=1), 0, 1)
+
+
+def plot_skills(panels: Sequence[SkillPicture], output: Path, *, title: str = "") -> None:
+    """The panels side by side with common axes: in 2-D paths in the plane, in 1-D one row for each episode."""
+    if not panels:
+        raise IbolError("there are no skills to draw")
+    reach = 1.2 * max(float(np.abs(panel.paths).max()) for panel in panels)
+    figure = Figure(figsize=(4.2 * len(panels), 4.4), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        draw = _plane if panel.paths.shape[2] == 2 else _rows
+        draw(axes, panel, reach)
+        axes.set_title(panel.title, fontsize=9)
+    figure.suptitle(title, fontsize=10)
+    try:
+        figure.savefig(output, dpi=150)
+    except (OSError, ValueError) as error:
+        raise IbolError(f"could not write {output}: {error}") from None
+
+
+def _plane(axes: Axes, panel: SkillPicture, reach: float) -> None:
+    colours = latent_colours(panel.latents)
+    axes.add_collection(LineCollection(list(panel.paths), colors=colours, linewidths=0.7, alpha=0.8))
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="x (m)", ylabel="y (m)")
+
+
+def _rows(axes: Axes, panel: SkillPicture, reach: float) -> None:
+    """x along the row; lines grow thicker with time."""
+    order = np.arange(len(panel.paths))
+    if len(order) > DIRECTIONS * REPEATS:  # random skills have no order of their own
+        order = np.argsort(panel.paths[:, -1, 0])
+    colours = latent_colours(panel.latents)
+    steps = panel.paths.shape[1] - 1
+    widths = np.linspace(0.2, 1.2, steps)
+    for row, i in enumerate(order):
+        x = panel.paths[i, :, 0]
+        points = np.stack([x, np.full_like(x, row)], axis=1)
+        pieces = np.stack([points[:-1], points[1:]], axis=1)
+        axes.add_collection(LineCollection(list(pieces), colors=colours[i], linewidths=list(widths), alpha=0.8))
+    axes.set(xlim=(-reach, reach), ylim=(-1, len(panel.paths)), xlabel="x (m)", yticks=[])

@@ -1,0 +1,159 @@
+"""What all methods of skill discovery share: their settings, the world that they act in, and a look at their skills."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ibol.envs import Env, sizes
+from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError
+from ibol.figures.skills import SkillPicture, picture_latents, plot_skills
+from ibol.learners.normalizer import Normalizer, find_normalizer
+from ibol.linearizer.env import LinearizedEnv
+from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
+from ibol.metrics.coverage import state_coverage
+from ibol.metrics.information import corrected_information
+from ibol.seeding import derive
+from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SkillDescription, Skills
+
+Sees = Literal["all", "location", "no_location"]
+_TRAINING_BINS = 8  # few samples while training: few bins
+
+
+@dataclass(frozen=True)
+class DiscoveryConfig:
+    """Settings that every method of skill discovery has."""
+
+    epochs: int = 10_000
+    """Epochs of collecting and learning."""
+    episodes_per_epoch: int = 64
+    """Episodes collected in each epoch, all at once in a batch."""
+    linearizer: str = "bundled"
+    """What the skills stand on: bundled, bundled:1 (its second seed), a run of 'ibol linearize', or none."""
+    latent_dim: int = 2
+    """Dimensions d of the latent z."""
+    encoder_sees: Sees = "all"
+    """The state dimensions that the latent is inferred from; 'location' is the paper's -XY."""
+    policy_sees: Sees = "all"
+    """The state dimensions that the policies see; 'no_location' makes -XY into -XYO."""
+    distortion: Literal["none", "squeeze_y"] = "none"
+    """A distortion of the goals' x-y plane below the policies."""
+    hidden: tuple[int, ...] = (512, 512)
+    """Widths of the hidden layers; the first is also that of the encoder's LSTM."""
+    learning_rate: float = 1e-4
+    """Adam's learning rate for all networks."""
+    normalizer: Literal["ema", "preset"] = "ema"
+    """How states are normalised: a moving average, or fixed statistics of random actions."""
+    evaluate_every: int = 100
+    """Epochs between looks at the skills (picture, information, coverage); 0 never looks."""
+    evaluation_trajectories: int = 256
+    """Random latents in such a look."""
+
+
+class World:
+    """The environment that the policies act in (linearized or raw), and which of its dimensions are seen by whom."""
+
+    def __init__(self, env: str, env_settings: EnvSettings, config: DiscoveryConfig) -> None:
+        self.name, self.env_settings, self.config = env, env_settings, config
+        self.linearizer = find_linearizer(env, config.linearizer)
+        raw = env_settings.make(env, config.episodes_per_epoch)
+        self.env: Env | LinearizedEnv = raw
+        if self.linearizer is not None:
+            self.env = LinearizedEnv(raw, self.linearizer, distortion=DISTORTIONS[config.distortion])
+        elif config.distortion != "none":
+            raise IbolError("a distortion of the goals needs a linearizer")
+        self.state_dim, self.action_dim = sizes(self.env)
+        self.horizon = self.env.horizon
+        self.location_dims = self.env.location_dims
+        self.encoder_dims = self._seen(config.encoder_sees)
+        visible = self._seen(config.policy_sees)
+        self.omitted = tuple(i for i in range(self.state_dim) if i not in visible)
+
+    def _seen(self, sees: Sees) -> tuple[int, ...]:
+        location = set(self.location_dims)
+        if sees != "all" and not location:
+            raise IbolError(f"{self.name} has no location: name its dimensions with --location-dims")
+        keep = {"all": lambda i: True, "location": lambda i: i in location, "no_location": lambda i: i not in location}
+        dims = tuple(i for i in range(self.state_dim) if keep[sees](i))
+        if not dims:
+            raise IbolError(f"nothing of {self.name} is left to be seen with {sees!r}")
+        return dims
+
+    def normalizer(self, seed: int) -> Normalizer:
+        """The normaliser at the start."""
+        if self.config.normalizer == "preset":
+            return find_normalizer(self.name, self.env_settings, 500, seed)
+        return Normalizer(self.state_dim)
+
+    def describe_skills(self) -> SkillDescription:
+        """What the skills that are discovered here will need to know."""
+        return SkillDescription(
+            env=self.name,
+            env_settings=self.env_settings,
+            state_dim=self.state_dim,
+            action_dim=self.action_dim,
+            latent_dim=self.config.latent_dim,
+            location_dims=self.location_dims,
+            omitted=self.omitted,
+            hidden=tuple(self.config.hidden),
+            linearized=self.linearizer is not None,
+            distortion=self.config.distortion,
+        )
+
+    def keep(self, directory: Path) -> None:
+        """Put the linearizer beside the run's checkpoints, so that the run can be moved and used alone."""
+        file = directory / LINEARIZER_FILE
+        if self.linearizer is not None and not file.exists():
+            self.linearizer.save(file, {"source": self.config.linearizer})
+
+
+def find_linearizer(env: str, source: str) -> Linearizer | None:
+    """The linearizer that `--linearizer` names for an environment."""
+    if source == "none":
+        return None
+    name, _, seed = source.partition(":")
+    if name != "bundled":
+        found = load_linearizer(source)
+    elif env not in bundled():
+        raise IbolError(
+            f"no linearizer is bundled for {env} (there are {', '.join(bundled())}): train one with "
+            f"'ibol linearize {env}' and name its run with --linearizer, or choose --linearizer none"
+        )
+    else:
+        found = load_linearizer(f"{env}:{seed}" if seed else env)
+    if found.env != env:
+        raise IbolError(f"the linearizer {source} was trained in {found.env}, but the environment is {env}")
+    return found
+
+
+def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, title: str) -> dict[str, float]:
+    """Where do the skills go? Draws them, and returns the numbers for the log."""
+    directions = picture_latents(skills.latent_dim)
+    latents = np.concatenate([directions, skills.sample_latents(trajectories, derive(seed, "look"))])
+    paths = skills.rollout(latents, seed=derive(seed, "look")).states
+    drawn, random = slice(len(directions)), slice(len(directions), None)
+    numbers = {}
+    if skills.location_dims:
+        paths = paths[:, :, list(skills.location_dims)]
+        ends = paths[random, -1]
+        numbers = {
+            "information": corrected_information(latents[random], ends, bins=_TRAINING_BINS),
+            "coverage": float(state_coverage(paths[random])),
+            "spread": float(np.sqrt(((ends - ends.mean(axis=0)) ** 2).sum(axis=1).mean())),
+        }
+        if picture is not None:
+            panels = [
+                SkillPicture("8 skills, 6 episodes each", latents[drawn], paths[drawn]),
+                SkillPicture(f"{trajectories} random skills", latents[random], paths[random]),
+            ]
+            plot_skills(panels, picture, title=title)
+    return numbers
+
+
+def replace_linearizer(config: DiscoveryConfig, directory: Path) -> DiscoveryConfig:
+    """Settings that take the linearizer from the run itself, wherever it came from."""
+    kept = directory / LINEARIZER_FILE
+    return dataclasses.replace(config, linearizer=str(kept)) if kept.exists() else config

@@ -1,0 +1,1 @@
+"""Measures of skills as pure functions on plain arrays: anybody's skills, not only ours."""
