@@ -77,8 +77,12 @@ def test_goals_follow_their_prior() -> None:
     active = (sparse != 0).sum(axis=1)
     assert active.min() >= 1
     assert active.max() <= 6
-    only_location = (sparse[:, 2:] == 0).all(axis=1) & (sparse[:, :2] != 0).all(axis=1)
-    assert 0.2 < only_location.mean() < 0.35
+    with_location = (sparse[:, :2] != 0).all(axis=1)
+    assert 0.45 < with_location.mean() < 0.6
+    mixed = sample_goals(rng, 2000, 10, beta=1.0, sparse_fraction=0.2, location_fraction=0.5, location_dims=(0, 1))
+    only_location = (mixed[:, 2:] == 0).all(axis=1) & (mixed[:, :2] != 0).all(axis=1)
+    assert 0.45 < only_location.mean() < 0.6
+    assert 0.25 < (mixed != 0).all(axis=1).mean() < 0.35, "the rest is dense"
 
 
 def test_the_linearizer_does_not_see_the_location() -> None:

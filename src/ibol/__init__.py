@@ -12,10 +12,11 @@ from ibol.envs import make
 from ibol.errors import IbolError
 
 __version__ = "0.1.0"
-__all__ = ["IbolError", "__version__", "load_linearizer", "load_policy", "make"]
+__all__ = ["IbolError", "__version__", "load_linearizer", "load_policy", "load_skills", "make"]
 
 if TYPE_CHECKING:
     from ibol.linearizer.policy import Linearizer
+    from ibol.skills.policy import Skills
 
 
 def load_linearizer(source: str | Path) -> "Linearizer":
@@ -23,6 +24,13 @@ def load_linearizer(source: str | Path) -> "Linearizer":
     from ibol.linearizer.policy import load_linearizer as load
 
     return load(source)
+
+
+def load_skills(run: str | Path) -> "Skills":
+    """The skills that a run of 'ibol discover' holds: `skills.rollout(skills.sample_latents(9))` shows them."""
+    from ibol.skills.policy import load_skills as load
+
+    return load(run)
 
 
 def load_policy(run: str | Path) -> Any:

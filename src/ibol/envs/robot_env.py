@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from mujoco.batch import Batch, SimulationError
+from numpy.typing import NDArray
 
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
 from ibol.envs.robots import Robot, load_model, quiet_mujoco
@@ -59,8 +60,7 @@ class RobotEnv(BatchedEnv):
         assert qvel_start == qpos_start + nq
         self._state = self._batch.state[:, qpos_start : qvel_start + nv]
         self._nq = nq
-        self._has_free_joint = self.model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
-        if end_when_flipped and not self._has_free_joint:
+        if end_when_flipped and not robot.floats:
             raise IbolError(f"end_when_flipped is for robots that can roll over, and {robot.name} cannot")
         self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         self._rest = self._batch.state[0].copy()
@@ -85,7 +85,7 @@ class RobotEnv(BatchedEnv):
             else:
                 noise[row, nq:] = rng.uniform(-robot.qvel_noise, robot.qvel_noise, nv)
         state = self._state[ids] + noise
-        if self._has_free_joint:
+        if robot.floats:
             state[:, 3:7] /= np.linalg.norm(state[:, 3:7], axis=1, keepdims=True)
         self._state[ids] = state
         return self._observation(state)
@@ -125,6 +125,6 @@ class RobotEnv(BatchedEnv):
         return state
 
 
-def upright(states: Floats) -> Floats:
+def upright(states: NDArray[np.floating]) -> NDArray[np.floating]:
     """The vertical component of a free-floating robot's own upward axis, for states (..., n): -1 is upside down."""
     return np.asarray(1 - 2 * (states[..., 4] ** 2 + states[..., 5] ** 2))

@@ -31,6 +31,8 @@ class Robot:
     location_dims: tuple[int, ...]
     """Where the robot is: the dimensions that the linearizer does not see and the metrics look at."""
     control_cost: float
+    floats: bool = False
+    """The state begins with a free position (x, y, z) and a quaternion, so that the robot can roll over."""
     alive_reward: float = 0.0
     forward_weight: float = 1.0
     velocity_clip: float | None = None
@@ -55,6 +57,7 @@ ROBOTS: dict[str, Robot] = {
             qvel_noise=0.1,
             qvel_noise_is_normal=True,
             location_dims=(0, 1),
+            floats=True,
             control_cost=0.5,
             alive_reward=1.0,
             symmetry_generators=(
@@ -107,6 +110,7 @@ ROBOTS: dict[str, Robot] = {
             qvel_noise=0.01,
             qvel_noise_is_normal=False,
             location_dims=(0, 1),
+            floats=True,
             control_cost=0.1,
             alive_reward=5.0,
             forward_weight=1.25,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.envs import ROBOTS
+from ibol.envs.robot_env import upright
 from ibol.errors import IbolError
 from ibol.learners.rollout import Trajectories
 from ibol.linearizer.policy import Linearizer
@@ -20,9 +22,10 @@ GOAL_VALUES = 32
 class LinearizerEvaluation:
     """Roll-outs with goals along the location dimensions only, and what they say."""
 
-    goals: NDArray[np.float32]  # (N, d), the goals' location part
+    goals: NDArray[np.float32]  # (N, d), the goals' location part: all of them once, then all again ...
     trajectories: Trajectories
     location_dims: tuple[int, ...]
+    flipped: float | None  # the fraction of robots that lie upside down at the end, for those that can
 
     @property
     def moved(self) -> NDArray[np.float32]:
@@ -32,14 +35,17 @@ class LinearizerEvaluation:
 
     def scalars(self) -> dict[str, float]:
         """Metres for goals of full length; in 2-D the angle between goal and way, in 1-D the order of the outcomes."""
+        flipped = {} if self.flipped is None else {"flipped": self.flipped}
         if self.goals.shape[1] == 1:
             goal, moved = self.goals[:, 0], self.moved[:, 0]
             forward, backward = float(moved[goal == 1.0].mean()), float(moved[goal == -1.0].mean())
+            repeats = zip(goal.reshape(ROLLOUTS, -1), moved.reshape(ROLLOUTS, -1), strict=True)
             return {
                 "distance": (forward - backward) / 2,
                 "forward": forward,
                 "backward": backward,
-                "rank_correlation": rank_correlation(goal, moved),
+                "rank_correlation": float(np.mean([rank_correlation(*pair) for pair in repeats])),
+                **flipped,
             }
         lengths = np.linalg.norm(self.moved, axis=1)
         by_direction = lengths.reshape(ROLLOUTS, DIRECTIONS).mean(axis=0)
@@ -47,22 +53,28 @@ class LinearizerEvaluation:
             "distance": float(lengths.mean()),
             "shortest_direction": float(by_direction.min()),
             "direction_error": float(np.degrees(angles(self.goals, self.moved)).mean()),
+            **flipped,
         }
 
 
 def evaluate_linearizer(linearizer: Linearizer, *, seed: int = 0) -> LinearizerEvaluation:
-    """In 2-D, 16 directions with 4 roll-outs each; in 1-D, 32 goal values from -1 to 1."""
+    """In 2-D 16 directions, in 1-D 32 goal values from -1 to 1; 4 roll-outs each."""
     dims = linearizer.description.location_dims
     if len(dims) not in (1, 2):
         raise IbolError(f"{linearizer.env} has {len(dims)} location dimensions, but directions need 1 or 2")
     if len(dims) == 1:
         along = np.linspace(-1.0, 1.0, GOAL_VALUES)[:, None]
     else:
-        angle = np.tile(np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS, ROLLOUTS)
+        angle = np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS
         along = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    along = np.tile(along, (ROLLOUTS, 1))
     goals = np.zeros((len(along), linearizer.goal_dim), np.float32)
     goals[:, list(dims)] = along
-    return LinearizerEvaluation(along.astype(np.float32), linearizer.rollout(goals, seed=seed), dims)
+    trajectories = linearizer.rollout(goals, seed=seed)
+    flipped = None
+    if linearizer.env in ROBOTS and ROBOTS[linearizer.env].floats:
+        flipped = float((upright(trajectories.states[:, -1]) < 0).mean())
+    return LinearizerEvaluation(along.astype(np.float32), trajectories, dims, flipped)
 
 
 def random_goal_paths(

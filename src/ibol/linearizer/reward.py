@@ -47,21 +47,22 @@ def sample_goals(
     *,
     beta: float,
     sparse_fraction: float = 0.0,
+    location_fraction: float = 0.0,
     location_dims: tuple[int, ...] = (),
 ) -> Floats:
     """Goals in [-1, 1]^dim, each component 2 Beta(b, b) - 1.
 
-    A `sparse_fraction` of them is uniform on a few dimensions and 0 elsewhere: one to four at random, and in half of
-    the cases the location on top or alone. Such goals ask for one thing at a time, as their users do.
+    A `location_fraction` of them is uniform on the location and 0 elsewhere; a `sparse_fraction` on one to four
+    dimensions at random, in half of the cases with the location. Such goals ask for one thing at a time.
     """
     goals = rng.uniform(-1, 1, (count, dim)) if beta == 1 else 2 * rng.beta(beta, beta, (count, dim)) - 1
-    if sparse_fraction:
-        sparse = rng.uniform(-1, 1, (count, dim))
-        active = rng.random((count, dim)).argsort(axis=1) < rng.integers(1, 5, (count, 1))
+    if sparse_fraction + location_fraction:
         here = [i for i in location_dims if i < dim]
-        if here:
-            case = rng.random(count)
-            active[case < 0.25] = False  # the location alone
-            active[:, here] |= case[:, None] < 0.5
-        goals = np.where(rng.random((count, 1)) < sparse_fraction, sparse * active, goals)
+        case = rng.random(count)
+        active = rng.random((count, dim)).argsort(axis=1) < rng.integers(1, 5, (count, 1))
+        active[:, here] |= rng.random((count, 1)) < 0.5
+        alone = case < location_fraction
+        active[alone] = np.isin(np.arange(dim), here)
+        few = case < location_fraction + sparse_fraction
+        goals[few] = rng.uniform(-1, 1, (int(few.sum()), dim)) * active[few]
     return goals.astype(np.float32)

@@ -68,6 +68,8 @@ class LinearizerConfig(SACLearnerConfig):
     then that small goals ask for little effort."""
     sparse_goals: float = 0.0
     """Fraction of goals that are 0 except in a few dimensions."""
+    location_goals: float = 0.0
+    """Fraction of goals that are 0 except in the location: how linearizers are measured, and mostly used."""
     symmetric: bool = False
     """Exchange the robot's limbs at random, by its symmetries, in the transitions that get a fresh goal."""
     end_when_flipped: bool = False
@@ -160,6 +162,7 @@ class LinearizerTrainer:
             self.description.goal_dim,
             beta=self.config.goal_beta,
             sparse_fraction=self.config.sparse_goals,
+            location_fraction=self.config.location_goals,
             location_dims=self.env.location_dims,
         )
 

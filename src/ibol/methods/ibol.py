@@ -5,12 +5,10 @@ a skill policy pi_z(g | s, z) imitates the goals. All three are trained together
 
     J = E[ mean_t log pi_z(g_t | s_t, z)  -  alpha mean_t log pi_s(g_t | s_t)  -  beta KL(p(z | s) || N(0, I))
            + lambda log p(u | s) ]
-         \\_____ imitation _____/           \\______ marginal ______/           \\_____ compression _____/
-           \\_ auxiliary _/
 
-where pi_s(g | s) is the sampling policy with u integrated out, by L samples of u. Encoder and skill policy follow the
-gradient of J; the sampling policy follows the policy gradient with J, one number for each trajectory, as its return.
-The skill policy never acts while it is trained.
+(imitation, marginal, compression, auxiliary), where pi_s(g | s) is the sampling policy with u integrated out, by L
+samples of u. Encoder and skill policy follow the gradient of J; the sampling policy follows the policy gradient with J,
+one number for each trajectory, as its return. The skill policy never acts while it is trained.
 """
 
 from dataclasses import dataclass
@@ -31,7 +29,7 @@ from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, epoch_weight, omit
 from ibol.learners.rollout import Trajectories, collect
 from ibol.methods.discovery import DiscoveryConfig, World, look
-from ibol.nn.networks import BetaPolicy, TrajectoryEncoder
+from ibol.nn.networks import BetaPolicy, RecurrentBetaPolicy, TrajectoryEncoder
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory
@@ -63,6 +61,8 @@ class IBOLConfig(DiscoveryConfig):
     """Estimate the marginal term once in an epoch instead of at each gradient step."""
     normalize_advantage: bool = False
     """Subtract the mean of the epoch's returns and divide by their standard deviation."""
+    use_u: bool = True
+    """Let the sampling policy see u; otherwise it remembers its states instead (the paper's ablation without u)."""
     clip: float = 0.0
     """Clip the sampling policy's probability ratios to 1 +- this (PPO); 0 is the plain policy gradient."""
 
@@ -73,7 +73,7 @@ CONFIG = IBOLConfig
 class Networks(eqx.Module):
     """The three networks."""
 
-    sampling: BetaPolicy
+    sampling: BetaPolicy | RecurrentBetaPolicy
     encoder: TrajectoryEncoder
     skill: BetaPolicy
 
@@ -115,6 +115,13 @@ def policy_log_prob(policy: BetaPolicy, states: Array, latents: Array, goals: Ar
     return policy(jnp.concatenate([seen, held], axis=-1)).log_prob(goals)
 
 
+def sampling_log_prob(policy: BetaPolicy | RecurrentBetaPolicy, batch: Batch) -> Array:
+    """log pi_s(g_t | s_t, u), or without u log pi_s(g_t | s_0:t): (B, T)."""
+    if isinstance(policy, RecurrentBetaPolicy):
+        return policy(batch.states).log_prob(batch.goals)
+    return policy_log_prob(policy, batch.states, batch.u, batch.goals)
+
+
 def objective(networks: Networks, batch: Batch, key: Array, config: IBOLConfig) -> Terms:
     """The terms that encoder and skill policy are trained on."""
     mean, std = networks.encoder(batch.encoded, batch.lengths)
@@ -125,8 +132,10 @@ def objective(networks: Networks, batch: Batch, key: Array, config: IBOLConfig) 
     return Terms(time_mean(imitation, batch.lengths), compression, auxiliary)
 
 
-def marginal(policy: BetaPolicy, batch: Batch, key: Array, config: IBOLConfig) -> Array:
+def marginal(policy: BetaPolicy | RecurrentBetaPolicy, batch: Batch, key: Array, config: IBOLConfig) -> Array:
     """mean_t log pi_s(g_t | s_t) with u integrated out, (B,): one trajectory after the other, to stay in the cache."""
+    if isinstance(policy, RecurrentBetaPolicy):
+        return time_mean(sampling_log_prob(policy, batch), batch.lengths)  # there is no u
     count, steps = config.marginal_samples, config.marginal_steps
 
     def one(x: tuple[Array, Array, Array, Array]) -> Array:
@@ -146,12 +155,13 @@ def marginal(policy: BetaPolicy, batch: Batch, key: Array, config: IBOLConfig) -
 
 def returns_of(terms: Terms, marginal_term: Array, config: IBOLConfig) -> Array:
     """The objective for each trajectory, the return of the sampling policy: (B,)."""
-    return (
-        terms.imitation
-        - config.alpha * marginal_term
-        - config.beta * terms.compression
-        + config.lambda_ * terms.auxiliary
-    )
+    return skill_objective(terms, config) - config.alpha * marginal_term
+
+
+def skill_objective(terms: Terms, config: IBOLConfig) -> Array:
+    """The part of the objective that encoder and skill policy can change: (B,)."""
+    auxiliary = config.lambda_ * terms.auxiliary if config.use_u else 0.0
+    return terms.imitation - config.beta * terms.compression + auxiliary
 
 
 def losses(
@@ -163,14 +173,14 @@ def losses(
     advantage = returns
     if config.normalize_advantage:
         advantage = (returns - returns.mean()) / (returns.std() + 1e-8)
-    log_prob = policy_log_prob(networks.sampling, batch.states, batch.u, batch.goals)  # (B, T)
+    log_prob = sampling_log_prob(networks.sampling, batch)  # (B, T)
     gain = log_prob * advantage[:, None]
     if config.clip:
         ratio = jnp.exp(log_prob - old_log_prob)
         clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
         gain = jnp.minimum(ratio * advantage[:, None], clipped * advantage[:, None])
     sampling_loss = -jnp.mean(jnp.sum(jnp.where(_valid(gain, batch.lengths), gain, 0.0), axis=1))
-    skill_loss = -jnp.mean(terms.imitation - config.beta * terms.compression + config.lambda_ * terms.auxiliary)
+    skill_loss = -jnp.mean(skill_objective(terms, config))
     info = {
         "objective": returns.mean(),
         "objective_std": returns.std(),
@@ -188,7 +198,7 @@ def update_epoch(state: State, batch: Batch, key: Array, config: IBOLConfig) -> 
     """The gradient steps of an epoch; returns what the first of them saw."""
     adam = optax.adam(config.learning_rate)
     once_key, *keys = jax.random.split(key, config.gradient_steps + 1)
-    old_log_prob = policy_log_prob(state.networks.sampling, batch.states, batch.u, batch.goals)
+    old_log_prob = sampling_log_prob(state.networks.sampling, batch)
     once = marginal(state.networks.sampling, batch, once_key, config) if config.marginal_once else None
 
     def step(state: State, key: Array) -> tuple[State, dict[str, Array]]:
@@ -213,8 +223,9 @@ class IBOLTrainer:
         self.normalizer = self.world.normalizer(seed)
         inputs, goals = self.world.state_dim + config.latent_dim, self.world.action_dim
         keys = jax.random.split(jax.random.key(derive(seed, "networks")), 3)
+        remembering = RecurrentBetaPolicy(self.world.state_dim, goals, config.hidden, keys[0])
         networks = Networks(
-            sampling=BetaPolicy(inputs, goals, config.hidden, keys[0]),
+            sampling=BetaPolicy(inputs, goals, config.hidden, keys[0]) if config.use_u else remembering,
             encoder=TrajectoryEncoder(len(self.world.encoder_dims), config.latent_dim, config.hidden, keys[1]),
             skill=BetaPolicy(inputs, goals, config.hidden, keys[2]),
         )
@@ -256,9 +267,16 @@ class IBOLTrainer:
     def _explore(self, u: NDArray[np.float32], epoch: int) -> Trajectories:
         key = jax.random.key(derive(self.seed, "exploration", epoch))
 
+        policy = self.learned.networks.sampling
+        memory = policy.start(len(u)) if isinstance(policy, RecurrentBetaPolicy) else None
+
         def act(states: NDArray[np.float32], step: int) -> Array:
-            inputs = np.concatenate([omit(self.normalizer(states), self.world.omitted), u], axis=-1)
-            return sac.sample_actions(self.learned.networks.sampling, inputs, key, step)
+            nonlocal memory
+            seen = omit(self.normalizer(states), self.world.omitted)
+            if memory is None:
+                return sac.sample_actions(policy, np.concatenate([seen, u], axis=-1), key, step)
+            memory, goals = _sample_next(policy, memory, seen, key, step)
+            return goals
 
         return collect(self.world.env, act, seed=derive(self.seed, "episodes", epoch))
 
@@ -328,6 +346,14 @@ def create_trainer(env: str, env_settings: EnvSettings, config: IBOLConfig, seed
 def load_policy(run: RunDirectory) -> Skills:
     """The skills of the run's newest good checkpoint."""
     return skills_of(run)
+
+
+@jax.jit
+def _sample_next(
+    policy: RecurrentBetaPolicy, memory: tuple[Array, Array], states: Array, key: Array, step: int
+) -> tuple[tuple[Array, Array], Array]:
+    memory, distribution = policy.step(memory, states)
+    return memory, distribution.sample(jax.random.fold_in(key, step))
 
 
 def _valid(values: Array, lengths: Array) -> Array:

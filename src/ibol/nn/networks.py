@@ -193,6 +193,32 @@ def _run_lstm(cell: eqx.nn.LSTMCell, sequences: Array) -> Array:
     return outputs.swapaxes(0, 1)
 
 
+class RecurrentBetaPolicy(eqx.Module):
+    """pi(a_t | x_0 ... x_t): an LSTM whose outputs go through a two-headed Beta policy."""
+
+    cell: eqx.nn.LSTMCell
+    heads: BetaPolicy
+
+    def __init__(self, inputs: int, actions: int, hidden: Sequence[int], key: Array) -> None:
+        cell_key, heads_key = jax.random.split(key)
+        self.cell = eqx.nn.LSTMCell(inputs, hidden[0], key=cell_key)
+        self.heads = BetaPolicy(hidden[0], actions, hidden, heads_key)
+
+    def __call__(self, sequences: Array) -> ScaledBeta:
+        """The action distributions along sequences (B, T, n)."""
+        return self.heads(_run_lstm(self.cell, sequences))
+
+    def start(self, batch: int) -> tuple[Array, Array]:
+        """What is remembered before the first step: nothing."""
+        zero = jnp.zeros((batch, self.cell.hidden_size))
+        return zero, zero
+
+    def step(self, memory: tuple[Array, Array], x: Array) -> tuple[tuple[Array, Array], ScaledBeta]:
+        """The distribution for the next inputs (B, n)."""
+        memory = jax.vmap(self.cell)(x, memory)
+        return memory, self.heads(memory[0])
+
+
 class TrajectoryEncoder(eqx.Module):
     """p(z | s_0 ... s_T-1): a bidirectional LSTM averaged over the valid steps, then an MLP each for mean and log std.
 

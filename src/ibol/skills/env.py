@@ -1,0 +1,63 @@
+"""Skills as an environment: the action is the latent of the skill to use next."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import ArrayLike, NDArray
+
+from ibol.errors import IbolError
+from ibol.skills.policy import Skills, load_skills
+
+LATENT_RANGE = 2.0
+
+
+class SkillEnv(gymnasium.Env[NDArray[np.float64], NDArray[np.float32]]):
+    """A Gymnasium environment on top of skills, for any reinforcement-learning library.
+
+    One step holds a latent in [-2, 2]^d for `hold` macro steps of the skill policy (its mode); the reward is the sum of
+    the environment's own rewards on the way, the observation the raw state.
+
+    Args:
+        skills: skills, or the run directory that holds them.
+        hold: macro steps for which a latent is held, the paper's l_m.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own convention)
+
+    def __init__(self, skills: Skills | str, hold: int = 1) -> None:
+        if hold < 1:
+            raise IbolError(f"hold is {hold}, but a latent is held for at least 1 macro step")
+        self.skills = load_skills(skills) if isinstance(skills, str) else skills
+        self.hold = hold
+        self.env = self.skills.make_env(1)
+        self.observation_space = self.env.single_observation_space
+        self.action_space = Box(-LATENT_RANGE, LATENT_RANGE, (self.skills.latent_dim,), np.float32)
+        self._obs: NDArray[np.float64] | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Start a new episode."""
+        super().reset(seed=seed)
+        self._obs, _ = self.env.reset(seed=seed)
+        return self._obs[0], {}
+
+    def step(self, action: ArrayLike) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        """Use the skill of one latent."""
+        if self._obs is None:
+            raise IbolError("call reset() before step()")
+        latent = np.clip(np.asarray(action, np.float32), -LATENT_RANGE, LATENT_RANGE)[None]
+        act = self.skills.controller(latent)
+        total, terminated, truncated = 0.0, False, False
+        for step in range(self.hold * self.skills.macro_length):
+            self._obs, reward, ended, cut, _ = self.env.step(act(self._obs.astype(np.float32), step))
+            total, terminated, truncated = total + float(reward[0]), bool(ended[0]), bool(cut[0])
+            if terminated or truncated:
+                break
+        return self._obs[0], total, terminated, truncated, {}
+
+    def close(self) -> None:
+        """Close the environment below."""
+        self.env.close()

@@ -1,0 +1,285 @@
+"""IBOL: its objective against hand-computed numbers, masking, training to skills that can be told apart, their use."""
+
+import dataclasses
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import ibol
+from ibol.cli import main
+from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError
+from ibol.methods import ibol as method
+from ibol.methods.ibol import Batch, IBOLConfig, IBOLTrainer
+from ibol.presets import build
+from ibol.skills.env import SkillEnv
+from ibol.skills.policy import LINEARIZER_FILE, load_skills
+
+
+def config(env: str = "point", preset: str = "smoke", **overrides: object) -> IBOLConfig:
+    return dataclasses.replace(build(IBOLConfig, "ibol", preset, env), **overrides)
+
+
+def trainer(env: str = "point", preset: str = "smoke", seed: int = 0, **overrides: object) -> IBOLTrainer:
+    return IBOLTrainer(env, EnvSettings(), config(env, preset, **overrides), seed)
+
+
+def batch_of(learning: IBOLTrainer, epoch: int = 0) -> Batch:
+    shape = (learning.config.episodes_per_epoch, learning.config.latent_dim)
+    u = np.random.default_rng(epoch).standard_normal(shape).astype(np.float32)
+    return learning._batch(learning._explore(u, epoch), u)
+
+
+def norms(tree: object) -> list[float]:
+    return [float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(tree)]
+
+
+def test_the_terms_are_those_of_the_paper() -> None:
+    learning = trainer(latent_samples=3)
+    networks, batch, key = learning.learned.networks, batch_of(learning), jax.random.key(5)
+    terms = method.objective(networks, batch, key, learning.config)
+    mean, std = networks.encoder(batch.encoded, batch.lengths)
+    noise = jax.random.normal(key, (3, *mean.shape))
+    i = 2
+    by_hand = []
+    for k in range(3):
+        z = mean[i] + std[i] * noise[k, i]
+        inputs = jnp.concatenate([batch.states[i], jnp.tile(z, (50, 1))], axis=1)
+        by_hand.append(networks.skill(inputs).log_prob(batch.goals[i]).mean())
+    np.testing.assert_allclose(terms.imitation[i], np.mean(by_hand), rtol=1e-4)
+    kl = sum(0.5 * (m**2 + s**2 - 1 - 2 * np.log(s)) for m, s in zip(mean[i], std[i], strict=True))
+    np.testing.assert_allclose(terms.compression[i], kl, rtol=1e-4)
+    density = np.exp(-0.5 * ((batch.u[i] - mean[i]) / std[i]) ** 2) / (std[i] * np.sqrt(2 * np.pi))
+    np.testing.assert_allclose(terms.auxiliary[i], np.log(density).sum(), rtol=1e-3)
+
+
+def test_neither_loss_reaches_the_others_networks() -> None:
+    learning = trainer()
+    networks, batch, settings = learning.learned.networks, batch_of(learning), learning.config
+    nothing = jnp.zeros(len(batch.u))
+    old = method.sampling_log_prob(networks.sampling, batch)
+
+    def skill_part(networks: method.Networks) -> jax.Array:
+        return method.skill_objective(method.objective(networks, batch, jax.random.key(0), settings), settings).mean()
+
+    grads = jax.grad(lambda n: method.losses(n, batch, nothing, old, jax.random.key(0), settings)[0])(networks)
+    skill = jax.grad(skill_part)(networks)
+    assert max(norms(skill.sampling)) == 0
+    assert min(norms(grads.sampling)[:2]) > 0
+    for a, b in zip(jax.tree.leaves(grads.encoder), jax.tree.leaves(skill.encoder), strict=True):
+        np.testing.assert_allclose(a, -b, rtol=1e-3, atol=1e-5)
+
+
+def test_the_marginal_of_a_policy_that_ignores_u_is_its_own_density() -> None:
+    learning = trainer()
+    batch, policy = batch_of(learning), learning.learned.networks.sampling
+    first = policy.network.trunk.layers[0]
+    deaf = first.weight.at[2:].set(0.0)
+    policy = method.eqx.tree_at(lambda p: p.network.trunk.layers[0].weight, policy, deaf)
+    exact = method.time_mean(method.sampling_log_prob(policy, batch), batch.lengths)
+    np.testing.assert_allclose(method.marginal(policy, batch, jax.random.key(0), learning.config), exact, rtol=1e-4)
+
+
+def test_a_random_subset_of_steps_estimates_the_marginal_without_bias() -> None:
+    learning = trainer()
+    batch, policy = batch_of(learning), learning.learned.networks.sampling
+    many = dataclasses.replace(learning.config, marginal_samples=400)
+    few = dataclasses.replace(many, marginal_steps=5)
+    keys = jax.random.split(jax.random.key(1), 100)
+    whole = np.asarray(method.marginal(policy, batch, keys[0], many))
+    part = np.asarray(jax.jit(jax.vmap(lambda key: method.marginal(policy, batch, key, few)))(keys))
+    error = part.std(axis=0) / np.sqrt(len(keys))
+    assert (np.abs(part.mean(axis=0) - whole) < 5 * error + 0.02).all()
+
+
+def test_steps_after_the_end_change_nothing() -> None:
+    learning = trainer()
+    batch = batch_of(learning)
+    short = batch._replace(lengths=jnp.array([50, 20, 7, 1]))
+    garbage = jnp.arange(50)[None, :, None] >= short.lengths[:, None, None]
+    changed = short._replace(
+        states=jnp.where(garbage, 9.0, short.states),
+        encoded=jnp.where(garbage, -9.0, short.encoded),
+        goals=jnp.where(garbage, 0.99, short.goals),
+    )
+    networks, settings, key = learning.learned.networks, learning.config, jax.random.key(0)
+    results = []
+    for data in (short, changed):
+        old = method.sampling_log_prob(networks.sampling, data)
+        term = method.marginal(networks.sampling, data, key, settings)
+        gradient = jax.grad(lambda n: method.losses(n, data, term, old, key, settings)[0])(networks)  # noqa: B023
+        results.append((term, gradient))
+    for a, b in zip(jax.tree.leaves(results[0]), jax.tree.leaves(results[1]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_without_clipping_the_sampling_policy_follows_reinforce() -> None:
+    learning = trainer()
+    networks, batch, settings = learning.learned.networks, batch_of(learning), learning.config
+    term = method.marginal(networks.sampling, batch, jax.random.key(1), settings)
+    old = method.sampling_log_prob(networks.sampling, batch)
+    key = jax.random.key(0)
+    returns = method.returns_of(method.objective(networks, batch, key, settings), term, settings)
+    found = jax.grad(lambda n: method.losses(n, batch, term, old, key, settings)[0])(networks).sampling
+
+    def reinforce(policy: method.BetaPolicy) -> jax.Array:
+        return -(returns * method.sampling_log_prob(policy, batch).sum(axis=1)).mean()
+
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(jax.grad(reinforce)(networks.sampling)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_it_finds_skills_that_can_be_told_apart() -> None:
+    learning = trainer(preset="fast", epochs=60, evaluate_every=60)
+    untrained = ends_of(learning)
+    for epoch in range(60):
+        metrics = learning.train_epoch(epoch)
+    trained = ends_of(learning)
+    assert accuracy(untrained) < 0.4
+    assert accuracy(trained) > 0.8
+    assert metrics["evaluation/information"] > 0.5
+
+
+def ends_of(learning: IBOLTrainer) -> np.ndarray:
+    """Final locations (8, 20, 2) of 8 latents."""
+    angle = np.repeat(np.arange(8) * np.pi / 4, 20)
+    latents = 1.5 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return learning.skills().rollout(latents, seed=1).states[:, -1].reshape(8, 20, 2)
+
+
+def accuracy(ends: np.ndarray) -> float:
+    """How often the nearest centroid of the first half of the episodes names the latent of the second half."""
+    centroids = ends[:, :10].mean(axis=1)
+    nearest = np.linalg.norm(ends[:, 10:, None] - centroids, axis=-1).argmin(axis=-1)
+    return float((nearest == np.arange(8)[:, None]).mean())
+
+
+def test_the_same_seed_continues_exactly() -> None:
+    straight, broken = trainer(), trainer()
+    for epoch in range(2):
+        straight.train_epoch(epoch)
+    broken.train_epoch(0)
+    resumed = trainer(seed=0)
+    resumed.restore({name: np.array(value) for name, value in broken.state().items()})
+    resumed.train_epoch(1)
+    for name, value in straight.state().items():
+        np.testing.assert_array_equal(value, resumed.state()[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {"latent_dim": 1},
+        {"latent_dim": 3},
+        {"encoder_sees": "location"},
+        {"encoder_sees": "location", "policy_sees": "no_location"},
+        {"encoder_sees": "no_location", "policy_sees": "no_location", "latent_dim": 1},
+        {"policy_sees": "location", "encoder_sees": "location"},
+        {"linearizer": "none"},
+    ],
+)
+def test_the_variants_of_the_paper_train(variant: dict[str, object]) -> None:
+    learning = trainer("half_cheetah", epochs=1, episodes_per_epoch=2, evaluation_trajectories=4, **variant)
+    metrics = learning.train_epoch(0)
+    assert np.isfinite(list(metrics.values())).all()
+    assert learning.skills().sample_latents(3).shape == (3, learning.config.latent_dim)
+
+
+def test_without_u_the_sampling_policy_remembers() -> None:
+    learning = trainer(use_u=False)
+    batch = batch_of(learning)
+    whole = method.sampling_log_prob(learning.learned.networks.sampling, batch)
+    policy, memory = learning.learned.networks.sampling, None
+    memory = policy.start(len(batch.u))
+    for step in range(50):
+        memory, distribution = policy.step(memory, batch.states[:, step])
+        np.testing.assert_allclose(distribution.log_prob(batch.goals[:, step]), whole[:, step], rtol=1e-3, atol=1e-4)
+    before = learning.state()
+    assert np.isfinite(list(learning.train_epoch(0).values())).all()
+    assert any(
+        (before[name] != value).any() for name, value in learning.state().items() if name.startswith("training/")
+    )
+
+
+def test_what_the_policies_must_not_see_does_not_matter() -> None:
+    learning = trainer("half_cheetah", policy_sees="no_location", encoder_sees="location", episodes_per_epoch=2)
+    skills = learning.skills()
+    assert learning.world.encoder_dims == (0,)
+    states = np.random.default_rng(0).normal(size=(4, 18))
+    moved = states + 7 * np.eye(18)[0]
+    z = skills.sample_latents(4)
+    np.testing.assert_array_equal(skills.act(states, z), skills.act(moved, z))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"linearizer": "bundled:7"}, "seed"),
+        ({"linearizer": "nowhere"}, "nowhere"),
+        ({"linearizer": "none", "distortion": "squeeze_y"}, "needs a linearizer"),
+    ],
+)
+def test_what_does_not_fit_is_refused(wrong: dict[str, object], match: str) -> None:
+    with pytest.raises(IbolError, match=match):
+        trainer("half_cheetah", **wrong)
+
+
+def test_environments_without_a_bundled_linearizer_are_told_what_to_do() -> None:
+    with pytest.raises(IbolError, match="ibol linearize point"):
+        trainer("point", linearizer="bundled")
+    with pytest.raises(IbolError, match="trained in half_cheetah"):
+        trainer("point", linearizer=str(next(Path(ibol.linearizer.policy.BUNDLED).glob("half_cheetah*.safetensors"))))
+
+
+def test_a_run_from_the_command_line_to_its_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    main(["discover", "half_cheetah", "--preset", "smoke", "--epochs", "2", "--run-dir", str(run), "--quiet"])
+    assert "done" in capsys.readouterr().out
+    assert (run / LINEARIZER_FILE).is_file()
+    assert len(list((run / "pictures").glob("*.png"))) == 1
+    moved = run.rename(tmp_path / "moved")
+    skills = load_skills(moved)
+    latents = skills.sample_latents(5, seed=3)
+    np.testing.assert_array_equal(latents, skills.sample_latents(5, seed=3))
+    found = skills.rollout(latents, seed=0)
+    assert found.states.shape == (5, 201, 18)
+    np.testing.assert_array_equal(found.lengths, 200)
+    np.testing.assert_array_equal(found.states, load_skills(moved).rollout(latents, seed=0).states)
+    assert (found.states != skills.rollout(latents, seed=0, deterministic=True).states).any()
+    main(["resume", str(moved), "--epochs", "3", "--quiet"])
+    with pytest.raises(IbolError, match=r"\(N, 2\)"):
+        skills.rollout(np.zeros((2, 3)))
+    with pytest.raises(IbolError, match="at least 1"):
+        skills.sample_latents(0)
+
+
+def test_goals_are_held_for_the_linearizers_macro_step() -> None:
+    skills = trainer("half_cheetah", episodes_per_epoch=2).skills()
+    z = skills.sample_latents(2)
+    act = skills.controller(z)
+    obs = skills.make_env(2).reset(seed=0)[0].astype(np.float32)
+    goals = skills.act(obs, z)
+    other = obs + np.float32(0.1)
+    np.testing.assert_array_equal(act(obs, 0), skills.linearizer.act(obs, goals))
+    np.testing.assert_array_equal(act(other, 9), skills.linearizer.act(other, goals))
+    np.testing.assert_array_equal(act(other, 10), skills.linearizer.act(other, skills.act(other, z)))
+
+
+@pytest.mark.filterwarnings("ignore:.*symmetric and normalized space")  # latents are the action
+@pytest.mark.parametrize("env", ["half_cheetah", "point"])
+def test_skills_make_an_environment(env: str) -> None:
+    skills = trainer(env, episodes_per_epoch=2).skills()
+    made = SkillEnv(skills, hold=4)
+    check_env(made, skip_render_check=True)
+    made.reset(seed=1)
+    steps, over = 0, False
+    while not over:
+        _, _, terminated, truncated, _ = made.step(np.array([0.5, -0.5]))
+        steps, over = steps + 1, terminated or truncated
+    assert steps == -(-skills.make_env(1).horizon // (4 * skills.macro_length))
+    with pytest.raises(IbolError, match="hold is 0"):
+        SkillEnv(skills, hold=0)
