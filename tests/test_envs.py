@@ -11,8 +11,7 @@ from gymnasium.vector import AutoresetMode
 import ibol
 from ibol import IbolError
 from ibol.envs import ROBOTS, make, names
-from ibol.envs.robot_env import upright
-from ibol.envs.robots import load_model, quiet_mujoco
+from ibol.envs.robots import has_fallen, load_model, quiet_mujoco
 from ibol.envs.symmetry import symmetries
 
 # name: qpos, qvel, actions, horizon, seconds in a step, location dimensions, actuator limit
@@ -219,14 +218,16 @@ def test_a_robot_without_generators_has_only_the_identity():
     assert len(symmetries(env.robot, env.model)) == 1
 
 
-def test_rolling_over_ends_an_episode_only_on_request():
+def test_a_fall_ends_an_episode_only_on_request():
     for asked in (False, True):
-        env = make("ant", 2, autoreset=AutoresetMode.DISABLED, end_when_flipped=asked)
+        env = make("ant", 2, autoreset=AutoresetMode.DISABLED, end_when_fallen=asked)
         env.reset(seed=0)
         env._state[1, 2:7] = [1.0, 0.0, 1.0, 0.0, 0.0]  # half a turn about x
         _, _, terminated, _, _ = env.step(np.zeros((2, 8)))
         assert terminated.tolist() == [False, asked]
-    np.testing.assert_allclose(upright(np.eye(29)[3:6]), [1, -1, -1])
+    assert has_fallen(ROBOTS["ant"], np.eye(29)[3:7]).tolist() == [False, True, True, False]
+    assert has_fallen(ROBOTS["hopper"], np.eye(12)[2] * np.array([[0.9], [-1.1]])).tolist() == [False, True]
+    assert not has_fallen(ROBOTS["half_cheetah"], np.ones((3, 18))).any()
 
 
 def test_humanoid_falls_on_its_own_but_other_robots_never_terminate():

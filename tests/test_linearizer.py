@@ -362,10 +362,10 @@ def test_an_exchanged_transition_is_what_the_exchanged_robot_would_have_recorded
             np.testing.assert_allclose(found[name], expected[name], atol=2e-4, err_msg=f"{name}, {which}")
 
 
-def test_a_flipped_robot_ends_its_training_episode_only() -> None:
-    learning = trainer("ant", end_when_flipped=True, symmetric=False)
-    assert learning.env.end_when_flipped
-    assert not learning.linearizer().make_env(1).end_when_flipped
+def test_a_fallen_robot_ends_its_training_episode_only() -> None:
+    learning = trainer("ant", end_when_fallen=True, symmetric=False)
+    assert learning.env.end_when_fallen
+    assert not learning.linearizer().make_env(1).end_when_fallen
 
 
 @pytest.mark.parametrize(
@@ -373,8 +373,8 @@ def test_a_flipped_robot_ends_its_training_episode_only() -> None:
     [
         ("half_cheetah", {"symmetric": True}, "half_cheetah has none"),
         ("point", {"symmetric": True}, "point has none"),
-        ("half_cheetah", {"end_when_flipped": True}, "half_cheetah cannot"),
-        ("point", {"end_when_flipped": True}, "point cannot"),
+        ("half_cheetah", {"end_when_fallen": True}, "half_cheetah does not"),
+        ("point", {"end_when_fallen": True}, "point does not"),
         ("ant", {"symmetric": True, "relabel": 0.0}, "relabel"),
     ],
 )

@@ -157,14 +157,18 @@ def _evaluate(argv: list[str]) -> None:
         episodes: int = 64
         """Episodes for the return of a policy."""
         trajectories: int = 2000
-        """Random goals for the state coverage of a linearizer."""
+        """Random latents of skills, and random goals for the state coverage of a linearizer."""
+        bins: int = 32
+        """Bins of each dimension for the information that latents carry."""
         seed: int = 0
         """Decides goals and initial states."""
         json: Path | None = None
         """Also write the numbers to this file."""
 
     given = _parse(Evaluate, argv, "evaluate", "Measure what runs have learned.")
-    rows = evaluate_runs(given.runs, episodes=given.episodes, trajectories=given.trajectories, seed=given.seed)
+    rows = evaluate_runs(
+        given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, seed=given.seed
+    )
     for table in evaluation_tables(rows):
         show(table)
     if given.json is not None:

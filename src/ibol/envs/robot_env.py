@@ -4,10 +4,9 @@ import mujoco
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from mujoco.batch import Batch, SimulationError
-from numpy.typing import NDArray
 
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
-from ibol.envs.robots import Robot, load_model, quiet_mujoco
+from ibol.envs.robots import Robot, has_fallen, load_model, quiet_mujoco
 from ibol.errors import IbolError
 
 _DIVERGED = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL)]
@@ -18,8 +17,8 @@ class RobotEnv(BatchedEnv):
     """`num_envs` simulations of one robot, stepped on `num_threads` threads (None: one for each core).
 
     The state is qpos followed by qvel. A simulation that diverges is cut (truncated) at its last good state.
-    With `terminate=False` the robot's episodes always last for the whole horizon. With `end_when_flipped=True` an
-    episode also terminates when a free-floating robot has rolled over.
+    With `terminate=False` the robot's episodes always last for the whole horizon. With `end_when_fallen=True` an
+    episode also terminates when the robot has fallen and cannot move on.
     """
 
     def __init__(
@@ -32,13 +31,13 @@ class RobotEnv(BatchedEnv):
         horizon: int | None = None,
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
         terminate: bool = True,
-        end_when_flipped: bool = False,
+        end_when_fallen: bool = False,
     ) -> None:
         if num_threads is not None and num_threads < 1:
             raise IbolError(f"num_threads is {num_threads}, but at least 1 thread is needed")
         self.robot = robot
         self.terminate = terminate
-        self.end_when_flipped = end_when_flipped
+        self.end_when_fallen = end_when_fallen
         self.model = load_model(robot)
         self.dt = robot.frame_skip * self.model.opt.timestep
         nq, nv = self.model.nq, self.model.nv
@@ -60,8 +59,9 @@ class RobotEnv(BatchedEnv):
         assert qvel_start == qpos_start + nq
         self._state = self._batch.state[:, qpos_start : qvel_start + nv]
         self._nq = nq
-        if end_when_flipped and not robot.floats:
-            raise IbolError(f"end_when_flipped is for robots that can roll over, and {robot.name} cannot")
+        self._floats = self.model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
+        if end_when_fallen and robot.fallen == "never":
+            raise IbolError(f"end_when_fallen is for robots that fall, and {robot.name} does not")
         self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         self._rest = self._batch.state[0].copy()
         low, high = self.model.actuator_ctrlrange.T
@@ -85,7 +85,7 @@ class RobotEnv(BatchedEnv):
             else:
                 noise[row, nq:] = rng.uniform(-robot.qvel_noise, robot.qvel_noise, nv)
         state = self._state[ids] + noise
-        if robot.floats:
+        if self._floats:
             state[:, 3:7] /= np.linalg.norm(state[:, 3:7], axis=1, keepdims=True)
         self._state[ids] = state
         return self._observation(state)
@@ -114,8 +114,8 @@ class RobotEnv(BatchedEnv):
         if robot.healthy_height is not None and self.terminate:
             low, high = robot.healthy_height
             terminated |= (obs[:, 2] < low) | (obs[:, 2] > high)
-        if self.end_when_flipped:
-            terminated |= upright(obs) < 0
+        if self.end_when_fallen:
+            terminated |= has_fallen(robot, obs)
         return obs, reward, terminated, diverged
 
     def _observation(self, state: Floats) -> Floats:
@@ -123,8 +123,3 @@ class RobotEnv(BatchedEnv):
         if clip is not None:
             np.clip(state[:, self._nq :], -clip, clip, out=state[:, self._nq :])
         return state
-
-
-def upright(states: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The vertical component of a free-floating robot's own upward axis, for states (..., n): -1 is upside down."""
-    return np.asarray(1 - 2 * (states[..., 4] ** 2 + states[..., 5] ** 2))

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import mujoco
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Robot:
     location_dims: tuple[int, ...]
     """Where the robot is: the dimensions that the linearizer does not see and the metrics look at."""
     control_cost: float
-    floats: bool = False
-    """The state begins with a free position (x, y, z) and a quaternion, so that the robot can roll over."""
+    fallen: Literal["upside_down", "lying", "never"] = "never"
+    """How it can end up unable to move on: rolled over (a free body), or pitched by more than a radian (in a plane)."""
     alive_reward: float = 0.0
     forward_weight: float = 1.0
     velocity_clip: float | None = None
@@ -57,7 +59,7 @@ ROBOTS: dict[str, Robot] = {
             qvel_noise=0.1,
             qvel_noise_is_normal=True,
             location_dims=(0, 1),
-            floats=True,
+            fallen="upside_down",
             control_cost=0.5,
             alive_reward=1.0,
             symmetry_generators=(
@@ -96,6 +98,7 @@ ROBOTS: dict[str, Robot] = {
             qvel_noise=0.005,
             qvel_noise_is_normal=False,
             location_dims=(0,),
+            fallen="lying",
             control_cost=1e-3,
             alive_reward=1.0,
             velocity_clip=10.0,
@@ -110,7 +113,7 @@ ROBOTS: dict[str, Robot] = {
             qvel_noise=0.01,
             qvel_noise_is_normal=False,
             location_dims=(0, 1),
-            floats=True,
+            fallen="upside_down",
             control_cost=0.1,
             alive_reward=5.0,
             forward_weight=1.25,
@@ -118,6 +121,15 @@ ROBOTS: dict[str, Robot] = {
         ),
     )
 }
+
+
+def has_fallen(robot: Robot, states: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Which of the robot's states (..., n) it cannot move on from."""
+    if robot.fallen == "upside_down":
+        return np.asarray(states[..., 4] ** 2 + states[..., 5] ** 2 > 0.5)  # its own upward axis points down
+    if robot.fallen == "lying":
+        return np.asarray(np.abs(states[..., 2]) > 1.0)
+    return np.zeros(states.shape[:-1], bool)
 
 
 def load_model(robot: Robot) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
+from ibol.evaluation.skills import evaluate_skills
 from ibol.learners.rollout import Trajectories, collect
 from ibol.linearizer.evaluation import evaluate_linearizer, random_goal_paths
 from ibol.linearizer.policy import Linearizer
@@ -16,12 +17,15 @@ from ibol.methods import load_policy
 from ibol.methods.sac import SACPolicy
 from ibol.metrics.coverage import state_coverage
 from ibol.seeding import derive, generator
+from ibol.skills.policy import Skills
 
 Row = dict[str, Any]
 
 
-def evaluate_runs(runs: Sequence[Path], *, episodes: int = 64, trajectories: int = 2000, seed: int = 0) -> list[Row]:
-    """One row of numbers for each run.
+def evaluate_runs(
+    runs: Sequence[Path], *, episodes: int = 64, trajectories: int = 2000, bins: int = 32, seed: int = 0
+) -> list[Row]:
+    """One row of numbers for each run; skills come with a row for their untrained policy and one for random goals.
 
     A policy gets its return over `episodes`, next to that of random actions; a linearizer its reach for goals along the
     location, and its state coverage by `trajectories` random location goals, counted in cells between the extremes of
@@ -41,6 +45,9 @@ def evaluate_runs(runs: Sequence[Path], *, episodes: int = 64, trajectories: int
         elif isinstance(policy, Linearizer):
             row |= evaluate_linearizer(policy, seed=start).scalars()
             paths[len(rows)] = random_goal_paths(policy, trajectories=trajectories, seed=start)
+        elif isinstance(policy, Skills):
+            rows += evaluate_skills(policy, str(run), trajectories=trajectories, bins=bins, seed=start)
+            continue
         rows.append(row)
     for i, visited in paths.items():
         rivals = [other for j, other in paths.items() if rows[j]["env"] == rows[i]["env"]]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.envs import ROBOTS
-from ibol.envs.robot_env import upright
+from ibol.envs.robots import has_fallen
 from ibol.errors import IbolError
 from ibol.learners.rollout import Trajectories
 from ibol.linearizer.policy import Linearizer
@@ -25,7 +25,7 @@ class LinearizerEvaluation:
     goals: NDArray[np.float32]  # (N, d), the goals' location part: all of them once, then all again ...
     trajectories: Trajectories
     location_dims: tuple[int, ...]
-    flipped: float | None  # the fraction of robots that lie upside down at the end, for those that can
+    fallen: float | None  # the fraction of robots that cannot move on at the end, for those that fall
 
     @property
     def moved(self) -> NDArray[np.float32]:
@@ -35,7 +35,7 @@ class LinearizerEvaluation:
 
     def scalars(self) -> dict[str, float]:
         """Metres for goals of full length; in 2-D the angle between goal and way, in 1-D the order of the outcomes."""
-        flipped = {} if self.flipped is None else {"flipped": self.flipped}
+        fallen = {} if self.fallen is None else {"fallen": self.fallen}
         if self.goals.shape[1] == 1:
             goal, moved = self.goals[:, 0], self.moved[:, 0]
             forward, backward = float(moved[goal == 1.0].mean()), float(moved[goal == -1.0].mean())
@@ -45,7 +45,7 @@ class LinearizerEvaluation:
                 "forward": forward,
                 "backward": backward,
                 "rank_correlation": float(np.mean([rank_correlation(*pair) for pair in repeats])),
-                **flipped,
+                **fallen,
             }
         lengths = np.linalg.norm(self.moved, axis=1)
         by_direction = lengths.reshape(ROLLOUTS, DIRECTIONS).mean(axis=0)
@@ -53,7 +53,7 @@ class LinearizerEvaluation:
             "distance": float(lengths.mean()),
             "shortest_direction": float(by_direction.min()),
             "direction_error": float(np.degrees(angles(self.goals, self.moved)).mean()),
-            **flipped,
+            **fallen,
         }
 
 
@@ -71,10 +71,10 @@ def evaluate_linearizer(linearizer: Linearizer, *, seed: int = 0) -> LinearizerE
     goals = np.zeros((len(along), linearizer.goal_dim), np.float32)
     goals[:, list(dims)] = along
     trajectories = linearizer.rollout(goals, seed=seed)
-    flipped = None
-    if linearizer.env in ROBOTS and ROBOTS[linearizer.env].floats:
-        flipped = float((upright(trajectories.states[:, -1]) < 0).mean())
-    return LinearizerEvaluation(along.astype(np.float32), trajectories, dims, flipped)
+    robot, fallen = ROBOTS.get(linearizer.env), None
+    if robot is not None and robot.fallen != "never":
+        fallen = float(has_fallen(robot, trajectories.states[:, -1]).mean())
+    return LinearizerEvaluation(along.astype(np.float32), trajectories, dims, fallen)
 
 
 def random_goal_paths(

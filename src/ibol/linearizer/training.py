@@ -72,8 +72,8 @@ class LinearizerConfig(SACLearnerConfig):
     """Fraction of goals that are 0 except in the location: how linearizers are measured, and mostly used."""
     symmetric: bool = False
     """Exchange the robot's limbs at random, by its symmetries, in the transitions that get a fresh goal."""
-    end_when_flipped: bool = False
-    """Treat a robot that has rolled over as fallen: its training episode ends there, without further value."""
+    end_when_fallen: bool = False
+    """End a training episode, without further value, where the robot has fallen and cannot move on."""
     normalizer_trajectories: int = 500
     """Trajectories for the fixed observation statistics of an environment that ships none."""
     evaluate_every: int = 10
@@ -90,10 +90,10 @@ class LinearizerTrainer:
 
     def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
         self.config, self.seed, self.epochs = config, seed, config.epochs
-        if config.end_when_flipped and env not in ROBOTS:
-            raise IbolError(f"end_when_flipped is for robots that can roll over, and {env} cannot")
-        flips = {"end_when_flipped": True} if config.end_when_flipped else {}
-        self.env = env_settings.make(env, config.episodes_per_epoch, **flips)
+        if config.end_when_fallen and env not in ROBOTS:
+            raise IbolError(f"end_when_fallen is for robots that fall, and {env} does not")
+        options = {"end_when_fallen": True} if config.end_when_fallen else {}
+        self.env = env_settings.make(env, config.episodes_per_epoch, **options)
         state_dim, action_dim = sizes(self.env)
         self.description = LinearizerDescription(
             env=env,
