@@ -205,7 +205,7 @@ def test_a_linearizer_is_drawn_and_its_picture_is_not_overwritten(
     assert "already" not in capsys.readouterr().err
     assert "exists: choose another --output" in fails(capsys, "plot", run, "--output", picture)
     assert "could not write" in fails(capsys, "plot", run, "--output", tmp_path / "traces.docx")
-    assert "at least one linearizer" in fails(capsys, "plot", "--output", tmp_path / "b.png")
+    assert "at least one run" in fails(capsys, "plot", "--output", tmp_path / "b.png")
     assert "unknown linearizer" in fails(capsys, "plot", "nobody", "--output", tmp_path / "b.png")
     call("linearize", "half_cheetah", "--preset", "smoke", "--epochs", 1, "--run-dir", tmp_path / "c", "--quiet")
     call("plot", tmp_path / "c", "--output", tmp_path / "c.svg")

@@ -1,6 +1,7 @@
 """IBOL: its objective against hand-computed numbers, masking, training to skills that can be told apart, their use."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import jax
@@ -251,6 +252,15 @@ def test_a_run_from_the_command_line_to_its_use(tmp_path: Path, capsys: pytest.C
     np.testing.assert_array_equal(found.states, load_skills(moved).rollout(latents, seed=0).states)
     assert (found.states != skills.rollout(latents, seed=0, deterministic=True).states).any()
     main(["resume", str(moved), "--epochs", "3", "--quiet"])
+    main(["evaluate", str(moved), "--trajectories", "30", "--json", str(tmp_path / "scores.json")])
+    rows = json.loads((tmp_path / "scores.json").read_text())
+    assert [row["run"].strip() for row in rows] == [str(moved), "untrained", "random"]
+    assert all(0 <= row["accuracy"] <= 1 and row["lowest"] < row["highest"] for row in rows)
+    main(["plot", str(moved), str(moved), "--trajectories", "10", "--output", str(tmp_path / "skills.png")])
+    assert (tmp_path / "skills.png").stat().st_size > 10_000
+    with pytest.raises(SystemExit):
+        main(["plot", str(moved), "half_cheetah", "--output", str(tmp_path / "mixed.png")])
+    assert "pictures of their own" in capsys.readouterr().err
     with pytest.raises(IbolError, match=r"\(N, 2\)"):
         skills.rollout(np.zeros((2, 3)))
     with pytest.raises(IbolError, match="at least 1"):

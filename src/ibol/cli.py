@@ -22,7 +22,7 @@ train
   resume RUN        continue an interrupted run exactly where it stood
 use
   evaluate RUN...   measure what runs have learned
-  plot RUN...       draw where linearizers take the robot
+  plot RUN...       draw where skills or linearizers go
 look up
   envs              environments and their sizes
   presets [COMMAND] settings of the presets, side by side
@@ -176,24 +176,25 @@ def _evaluate(argv: list[str]) -> None:
 
 
 def _plot(argv: list[str]) -> None:
-    from ibol.figures.linearizer import plot_traces
-    from ibol.linearizer.policy import load_linearizer
+    from ibol.figures.runs import plot_runs
 
     @dataclass(frozen=True)
     class Plot:
-        linearizers: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
-        """Runs of 'ibol linearize', or names of bundled linearizers."""
-        output: Path = Path("linearizer.png")
+        runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Runs of 'ibol discover', or runs of 'ibol linearize' and names of bundled linearizers."""
+        output: Path = Path("figure.png")
         """The picture to write; its ending (.png, .pdf, .svg) decides the format."""
+        trajectories: int = 500
+        """Random skills in a panel."""
         seed: int = 0
-        """Decides the initial states."""
+        """Decides latents and initial states."""
         overwrite: bool = False
         """Replace the picture if it exists."""
 
-    given = _parse(Plot, argv, "plot", "Draw where linearizers take the robot for goals along its location.")
+    given = _parse(Plot, argv, "plot", "Draw where skills or linearizers go, one panel for each, with common axes.")
     if given.output.exists() and not given.overwrite:
         raise IbolError(f"{given.output} exists: choose another --output or replace it with --overwrite")
-    plot_traces([load_linearizer(name) for name in given.linearizers], given.linearizers, given.output, seed=given.seed)
+    plot_runs(given.runs, given.output, trajectories=given.trajectories, seed=given.seed)
     print(f"written to {given.output}")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.errors import IbolError
-from ibol.figures.skills import DIRECTIONS, picture_latents
+from ibol.figures.skills import DIRECTIONS, eight_latents
 from ibol.learners.rollout import Act, collect
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information, mutual_information
@@ -15,7 +15,6 @@ from ibol.seeding import derive, generator
 from ibol.skills.policy import Skills
 
 Row = dict[str, Any]
-REPEATS = 50
 _BATCH = 500  # trajectories that are simulated at once
 
 
@@ -39,12 +38,13 @@ def _scores(skills: Skills, trajectories: int, bins: int, seed: int, random: boo
     latents = skills.sample_latents(trajectories, derive(seed, "evaluation"))
     paths = locations(skills, latents, seed=derive(seed, "evaluation"), random=random)
     starts, ends = paths[:, 0], paths[:, -1]
-    one_each = picture_latents(skills.latent_dim)[:: len(picture_latents(skills.latent_dim)) // DIRECTIONS]
-    repeated = locations(skills, np.repeat(one_each, REPEATS, axis=0), seed=derive(seed, "accuracy"), random=random)
+    repeats = max(2, trajectories // 40)
+    eight = np.repeat(eight_latents(skills.latent_dim), repeats, axis=0)
+    repeated = locations(skills, eight, seed=derive(seed, "accuracy"), random=random)
     row = {
         "information": mutual_information(latents, ends, bins=bins),
         "corrected": corrected_information(latents, ends, bins=bins),
-        "accuracy": nearest_centroid_accuracy(repeated[:, -1].reshape(DIRECTIONS, REPEATS, -1)),
+        "accuracy": nearest_centroid_accuracy(repeated[:, -1].reshape(DIRECTIONS, repeats, -1)),
         "coverage": state_coverage(paths),
         "distance": mean_distance(starts, ends),
     }

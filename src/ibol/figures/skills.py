@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ibol.errors import IbolError
 
-DIRECTIONS, REPEATS, RADIUS = 8, 6, 1.5
+DIRECTIONS, RADIUS = 8, 1.5
 _COLOUR_SCALE = 1.5  # the authors colour a latent before they shrink it by 2/3
 _COLOUR_RANGE = 4.0
 
@@ -24,17 +24,18 @@ class SkillPicture:
     title: str
     latents: NDArray[np.float32]  # (N, d)
     paths: NDArray[np.float32]  # (N, T + 1, 1 or 2), the locations
+    random: bool = True  # random latents have no order of their own
 
 
-def picture_latents(latent_dim: int) -> NDArray[np.float32]:
-    """8 latents with 6 copies each: the directions of the first two dimensions, or in 1-D values from -1.5 to 1.5."""
+def eight_latents(latent_dim: int) -> NDArray[np.float32]:
+    """8 latents: the directions of the first two dimensions, or in 1-D values from -1.5 to 1.5."""
     chosen = np.zeros((DIRECTIONS, latent_dim), np.float32)
     if latent_dim == 1:
         chosen[:, 0] = np.linspace(-RADIUS, RADIUS, DIRECTIONS)
     else:
         angle = np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS
         chosen[:, 0], chosen[:, 1] = RADIUS * np.cos(angle), RADIUS * np.sin(angle)
-    return np.repeat(chosen, REPEATS, axis=0)
+    return chosen
 
 
 def latent_colours(latents: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -72,7 +73,7 @@ def _plane(axes: Axes, panel: SkillPicture, reach: float) -> None:
 def _rows(axes: Axes, panel: SkillPicture, reach: float) -> None:
     """x along the row; lines grow thicker with time."""
     order = np.arange(len(panel.paths))
-    if len(order) > DIRECTIONS * REPEATS:  # random skills have no order of their own
+    if panel.random:
         order = np.argsort(panel.paths[:, -1, 0])
     colours = latent_colours(panel.latents)
     steps = panel.paths.shape[1] - 1

@@ -10,7 +10,7 @@ import numpy as np
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
-from ibol.figures.skills import SkillPicture, picture_latents, plot_skills
+from ibol.figures.skills import SkillPicture, eight_latents, plot_skills
 from ibol.learners.normalizer import Normalizer, find_normalizer
 from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
@@ -20,6 +20,7 @@ from ibol.seeding import derive
 from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SkillDescription, Skills
 
 Sees = Literal["all", "location", "no_location"]
+_PICTURE_EPISODES = 6  # as the paper's
 _TRAINING_BINS = 8  # few samples while training: few bins
 
 
@@ -131,7 +132,7 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
 
 def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, title: str) -> dict[str, float]:
     """Where do the skills go? Draws them, and returns the numbers for the log."""
-    directions = picture_latents(skills.latent_dim)
+    directions = np.repeat(eight_latents(skills.latent_dim), _PICTURE_EPISODES, axis=0)
     latents = np.concatenate([directions, skills.sample_latents(trajectories, derive(seed, "look"))])
     paths = skills.rollout(latents, seed=derive(seed, "look")).states
     drawn, random = slice(len(directions)), slice(len(directions), None)
@@ -146,7 +147,9 @@ def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, 
         }
         if picture is not None:
             panels = [
-                SkillPicture("8 skills, 6 episodes each", latents[drawn], paths[drawn]),
+                SkillPicture(
+                    f"8 skills, {_PICTURE_EPISODES} episodes each", latents[drawn], paths[drawn], random=False
+                ),
                 SkillPicture(f"{trajectories} random skills", latents[random], paths[random]),
             ]
             plot_skills(panels, picture, title=title)
