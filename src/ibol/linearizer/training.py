@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.envs import ROBOTS, Env, RobotEnv, sizes
+from ibol.envs.robots import has_fallen
 from ibol.envs.settings import EnvSettings
 from ibol.envs.symmetry import Symmetries, symmetries
 from ibol.errors import IbolError
@@ -56,7 +57,7 @@ class LinearizerConfig(SACLearnerConfig):
     reward_scale: float = 1.0
     """Multiplies all rewards: values well above the noise of their learning are learned faster."""
     alive_bonus: float = 0.0
-    """Reward for each step before a fall."""
+    """Reward for each step after which the robot has not fallen."""
     normalize_reward: bool = False
     """Standardise rewards by a moving average of each epoch's mean and variance (the authors' Ant)."""
     critic: Literal["scalar", "vector"] = "scalar"
@@ -184,7 +185,9 @@ class LinearizerTrainer:
         states = self.normalizer(trajectories.states)
         held = np.repeat(goals[:, None], mask.shape[1], axis=1)  # (N, T, k)
         ends = trajectories.ends(time_limits=not config.bootstrap_at_time_limit)
-        bonus = np.full(mask.shape, config.alive_bonus, np.float32)
+        robot = ROBOTS.get(self.description.env)
+        fallen = has_fallen(robot, trajectories.states[:, 1:]) if robot else np.zeros(mask.shape, bool)
+        bonus = np.where(fallen, 0.0, config.alive_bonus).astype(np.float32)
         if config.reward == "euclidean":
             raw = chunk_differences(trajectories.states, trajectories.lengths, config.macro_length)
             features = np.zeros_like(held)
