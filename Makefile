@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 .PHONY: skills test check format
 
 skills: $(VENV)/.installed
-	$(BIN)/ibol sac half_cheetah --run-dir runs/half_cheetah
-	$(BIN)/ibol evaluate runs/half_cheetah
+	$(BIN)/ibol discover half_cheetah --run-dir runs/half_cheetah
+	$(BIN)/ibol evaluate runs/half_cheetah --json runs/half_cheetah/scores.json
+	$(BIN)/ibol plot runs/half_cheetah --output runs/half_cheetah/skills.png
 
 test: check
 	$(BIN)/python -m pytest --cov=ibol --cov-report=term --cov-fail-under=90

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ibol.envs import ROBOTS, Env, RobotEnv, sizes
 from ibol.envs.robots import has_fallen
 from ibol.envs.settings import EnvSettings
-from ibol.envs.symmetry import Symmetries, symmetries
 from ibol.errors import IbolError
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, find_normalizer, omit
@@ -27,6 +26,7 @@ from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
 from ibol.linearizer.evaluation import evaluate_linearizer
+from ibol.linearizer.exchange import find_exchange
 from ibol.linearizer.policy import Linearizer, LinearizerDescription, load_linearizer
 from ibol.linearizer.reward import (
     HIRO_RANGE,
@@ -127,7 +127,7 @@ class LinearizerTrainer:
             transitions_per_epoch=config.episodes_per_epoch * self.env.horizon,
             seed=seed,
         )
-        self.exchange = _exchange(env, self.env, self.normalizer) if config.symmetric else None
+        self.exchange = find_exchange(env, self.env, self.normalizer) if config.symmetric else None
         self.reward_moments = np.zeros(2)  # mean and variance; a variance of 0 means none yet
         self.env_steps = 0
 
@@ -273,32 +273,6 @@ class LinearizerTrainer:
         return self.learner.num_bytes()
 
 
-class _Exchange:
-    """The robot's symmetries for normalised transitions."""
-
-    def __init__(self, found: Symmetries, normalizer: Normalizer) -> None:
-        self.found = found
-        mean, std = normalizer.mean, normalizer.std
-        index, sign = found.state_index, found.state_sign
-        self.scale = (sign * std[index] / std).astype(np.float32)
-        self.shift = ((sign * mean[index] - mean) / std).astype(np.float32)
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    def __call__(self, columns: Columns, which: NDArray[np.int64]) -> Columns:
-        """Exchange each transition by the symmetry that `which` (steps, batch) gives."""
-        index, scale, shift = self.found.state_index[which], self.scale[which], self.shift[which]
-        width = columns["features"].shape[-1]
-        turned = {name: np.take_along_axis(columns[name], index, -1) * scale + shift for name in _STATES}
-        moved = np.take_along_axis(columns["features"], index[..., :width], -1) * scale[..., :width]
-        actions = np.take_along_axis(columns["actions"], self.found.action_index[which], -1)
-        return {**columns, **turned, "features": moved, "actions": actions * self.found.action_sign[which]}
-
-
-_STATES = ("states", "next_states")
-
-
 def create_trainer(env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> LinearizerTrainer:
     """A trainer at epoch 0."""
     return LinearizerTrainer(env, env_settings, config, seed)
@@ -320,9 +294,3 @@ def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) ->
     if not isinstance(batch, RobotEnv):
         raise IbolError(f"position_goals needs one of our robots, and {env} is none")
     return int(batch.model.nq)
-
-
-def _exchange(env: str, batch: Env, normalizer: Normalizer) -> _Exchange:
-    if not isinstance(batch, RobotEnv) or not batch.robot.symmetry_generators:
-        raise IbolError(f"symmetric needs a robot with symmetries, and {env} has none")
-    return _Exchange(symmetries(batch.robot, batch.model), normalizer)
