@@ -268,6 +268,16 @@ def test_a_run_from_the_command_line_to_its_use(tmp_path: Path, capsys: pytest.C
         skills.sample_latents(0)
 
 
+def test_a_replaced_run_keeps_nothing_of_the_old_one(tmp_path: Path) -> None:
+    for linearizer in ("bundled", "bundled:1"):
+        command = ["discover", "half_cheetah", "--preset", "smoke", "--run-dir", str(tmp_path / "run"), "--overwrite"]
+        main([*command, "--linearizer", linearizer, "--epochs", "1", "--evaluate-every", "0", "--quiet"])
+    kept = load_skills(tmp_path / "run").linearizer
+    second, obs = ibol.load_linearizer("half_cheetah:1"), np.zeros((1, 18))
+    goal = np.ones((1, 18))
+    np.testing.assert_array_equal(kept.act(obs, goal), second.act(obs, goal))
+
+
 def test_goals_are_held_for_the_linearizers_macro_step() -> None:
     skills = trainer("half_cheetah", episodes_per_epoch=2).skills()
     z = skills.sample_latents(2)

@@ -1,4 +1,4 @@
-"""A robot's symmetries applied to recorded transitions: each step that was taken tells of 8 that Ant could have taken."""
+"""A robot's symmetries applied to recorded transitions: each step of Ant tells of 8 that it could have taken."""
 
 import numpy as np
 from numpy.typing import NDArray

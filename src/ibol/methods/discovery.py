@@ -107,7 +107,7 @@ class World:
     def keep(self, directory: Path) -> None:
         """Put the linearizer beside the run's checkpoints, so that the run can be moved and used alone."""
         file = directory / LINEARIZER_FILE
-        if self.linearizer is not None and not file.exists():
+        if self.linearizer is not None and self.config.linearizer != str(file):  # a resumed run has its own already
             self.linearizer.save(file, {"source": self.config.linearizer})
 
 
@@ -145,7 +145,7 @@ def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, 
             "coverage": float(state_coverage(paths[random])),
             "spread": float(np.sqrt(((ends - ends.mean(axis=0)) ** 2).sum(axis=1).mean())),
         }
-        if picture is not None:
+        if picture is not None and paths.shape[2] <= 2:
             panels = [
                 SkillPicture(
                     f"8 skills, {_PICTURE_EPISODES} episodes each", latents[drawn], paths[drawn], random=False

@@ -3,6 +3,8 @@
 RUN/config.json               everything needed to rebuild the run, with the versions that made it
 RUN/metrics.jsonl             one JSON object for each epoch; fields that start with `time/` are wall-clock
 RUN/checkpoints/*.safetensors the last few states, named by the number of epochs done
+RUN/linearizer.safetensors    what the skills of a discovery stand on
+RUN/pictures/*.png            where they went while they were learned
 """
 
 import dataclasses
@@ -61,13 +63,19 @@ class RunDirectory:
             with run.locked():
                 for name in ("config.json", "metrics.jsonl"):
                     (path / name).unlink(missing_ok=True)
-                if run._checkpoints.exists():
-                    shutil.rmtree(run._checkpoints)
+                for folder in (run._checkpoints, run.pictures):
+                    if folder.exists():
+                        shutil.rmtree(folder)
                 run._checkpoints.mkdir()
                 run.save_config()
         except OSError as error:
             raise IbolError(f"cannot write to {path}: {error.strerror}; choose another --run-dir") from None
         return run
+
+    @property
+    def pictures(self) -> Path:
+        """Where pictures of the training are kept."""
+        return self.path / "pictures"
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
