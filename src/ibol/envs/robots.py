@@ -34,7 +34,7 @@ class Robot:
     """Where the robot is: the dimensions that the linearizer does not see and the metrics look at."""
     control_cost: float
     fallen: Literal["upside_down", "lying", "never"] = "never"
-    """How it can end up unable to move on: rolled over (a free body), or pitched by more than a radian (in a plane)."""
+    """How it can end up unable to move on: rolled over (a free body), or pitched by more than half a radian (in a plane)."""
     alive_reward: float = 0.0
     forward_weight: float = 1.0
     velocity_clip: float | None = None
@@ -128,7 +128,7 @@ def has_fallen(robot: Robot, states: NDArray[np.floating]) -> NDArray[np.bool_]:
     if robot.fallen == "upside_down":
         return np.asarray(states[..., 4] ** 2 + states[..., 5] ** 2 > 0.5)  # its own upward axis points down
     if robot.fallen == "lying":
-        return np.asarray(np.abs(states[..., 2]) > 1.0)
+        return np.asarray(np.abs(states[..., 2]) > 0.5)
     return np.zeros(states.shape[:-1], bool)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ibol.errors import IbolError
 from ibol.learners import sac
+from ibol.learners.rate import falling
 from ibol.learners.replay import Columns, Replay
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
@@ -105,7 +106,7 @@ class SACLearner:
         rng = generator(self.seed, "minibatches", epoch)
         batches = compose(self._sample(transitions, rng), rng)
         key = jax.random.key(derive(self.seed, "updates", epoch))
-        rate = 1 - (1 - self.config.final_learning_rate) * epoch / self.config.epochs
+        rate = falling(self.config.final_learning_rate, epoch, self.config.epochs)
         self.networks, info = sac.update_many(self.networks, batches, key, self.settings, rate)
         return {name: float(value) for name, value in info.items()}
 

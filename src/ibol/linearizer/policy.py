@@ -3,10 +3,9 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +16,7 @@ from ibol.errors import IbolError, unknown
 from ibol.learners.normalizer import Normalizer
 from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac import Policy
+from ibol.linearizer.frame import Frame, goal_frame, world_frame
 from ibol.nn.distributions import ActionDistribution
 from ibol.nn.networks import TanhGaussianPolicy
 from ibol.runs import checkpoint
@@ -39,6 +39,7 @@ class LinearizerDescription:
     hidden: tuple[int, ...]
     layer_norm: bool
     env_settings: EnvSettings
+    frame: Literal["world", "goal"] = "world"
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "LinearizerDescription":
@@ -59,12 +60,7 @@ class Linearizer:
         self.description = description
         self.policy = policy
         self.normalizer = normalizer
-        self._act = jax.jit(_mode)
-        keep = np.ones(description.state_dim, np.float32)
-        keep[list(description.location_dims)] = 0.0
-        # The location is omitted by a scale of zero after normalisation.
-        self._shift = jnp.asarray(normalizer.mean, jnp.float32)
-        self._scale = jnp.asarray(keep / (normalizer.std + 1e-8), jnp.float32)
+        self.frame = find_frame(description, normalizer)
 
     @property
     def env(self) -> str:
@@ -83,9 +79,7 @@ class Linearizer:
 
     def act(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
         """Actions in [-1, 1] for raw observations (n,) or (N, n) and goals of matching shape."""
-        return np.asarray(
-            self._act(self.policy, self._shift, self._scale, np.asarray(obs, np.float32), np.asarray(goal, np.float32))
-        )
+        return np.asarray(_mode(self.policy, self.frame, np.asarray(obs, np.float32), np.asarray(goal, np.float32)))
 
     def rollout(self, goals: ArrayLike, seed: int = 0) -> Trajectories:
         """One episode for each goal of (N, goal_dim), held from beginning to end: raw `states` (N, horizon + 1, n)."""
@@ -109,9 +103,18 @@ class Linearizer:
         checkpoint.save(path, self.arrays(), meta)
 
 
-def _mode(policy: Policy, shift: Array, scale: Array, obs: Array, goal: Array) -> Array:
-    distribution: ActionDistribution = policy(jnp.concatenate([(obs - shift) * scale, goal], axis=-1))
-    return distribution.mode
+def find_frame(description: LinearizerDescription, normalizer: Normalizer) -> Frame:
+    """How the networks of such a linearizer see its environment."""
+    if description.frame == "goal":
+        return goal_frame(description.env, normalizer)
+    return world_frame(normalizer, description.location_dims)
+
+
+@jax.jit
+def _mode(policy: Policy, frame: Frame, obs: Array, goal: Array) -> Array:
+    inputs, back = frame.look(obs, goal)
+    distribution: ActionDistribution = policy(inputs)
+    return back(distribution.mode)
 
 
 def load_linearizer(source: str | Path) -> Linearizer:

@@ -21,13 +21,14 @@ from ibol.envs.robots import has_fallen
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.learners import sac
-from ibol.learners.normalizer import Normalizer, find_normalizer, omit
+from ibol.learners.normalizer import Normalizer, find_normalizer
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.exchange import find_exchange
-from ibol.linearizer.policy import Linearizer, LinearizerDescription, load_linearizer
+from ibol.linearizer.frame import Frame, seen_transitions
+from ibol.linearizer.policy import Linearizer, LinearizerDescription, find_frame, load_linearizer
 from ibol.linearizer.reward import (
     HIRO_RANGE,
     chunk_differences,
@@ -73,6 +74,9 @@ class LinearizerConfig(SACLearnerConfig):
     """Fraction of goals that are 0 except in the location: how linearizers are measured, and mostly used."""
     symmetric: bool = False
     """Exchange the robot's limbs at random, by its symmetries, in the transitions that get a fresh goal."""
+    frame: Literal["world", "goal"] = "world"
+    """How the networks see a robot that moves in the plane: as it is, or turned so that the goal's way is the x axis
+    and it heads that way as nearly as its symmetries allow."""
     end_when_fallen: bool = False
     """End a training episode, without further value, where the robot has fallen and cannot move on."""
     normalizer_trajectories: int = 500
@@ -105,6 +109,7 @@ class LinearizerTrainer:
             macro_length=config.macro_length,
             hidden=tuple(config.hidden),
             layer_norm=config.layer_norm,
+            frame=config.frame,
             env_settings=env_settings,
         )
         self.normalizer = find_normalizer(env, env_settings, config.normalizer_trajectories, seed)
@@ -128,6 +133,7 @@ class LinearizerTrainer:
             seed=seed,
         )
         self.exchange = find_exchange(env, self.env, self.normalizer) if config.symmetric else None
+        self.frame = find_frame(self.description, self.normalizer)
         self.reward_moments = np.zeros(2)  # mean and variance; a variance of 0 means none yet
         self.env_steps = 0
 
@@ -171,13 +177,9 @@ class LinearizerTrainer:
         key = jax.random.key(derive(self.seed, "exploration", epoch))
 
         def act(states: NDArray[np.float32], step: int) -> jax.Array:
-            return sac.sample_actions(self.learner.policy, self._inputs(self.normalizer(states), goals), key, step)
+            return _sample(self.learner.policy, self.frame, states, goals, key, step)
 
         return collect(self.env, act, seed=derive(self.seed, "episodes", epoch))
-
-    def _inputs(self, normalized: NDArray[np.float32], goals: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What policy and critic see: the state without its location, and the goal."""
-        return np.concatenate([omit(normalized, self.env.location_dims), goals], axis=-1)
 
     def _transitions(self, trajectories: Trajectories, goals: NDArray[np.float32]) -> tuple[Columns, float]:
         """The steps that were taken, one row each, and the mean reward of a step."""
@@ -226,23 +228,23 @@ class LinearizerTrainer:
             goals = np.where(relabelled[..., None], fresh, goals)
             if self.exchange is not None:
                 columns = self.exchange(columns, rng.integers(len(self.exchange), size=shape) * relabelled)
-        effort = (columns["actions"] ** 2).sum(axis=-1)
-        scale = np.float32(self.config.reward_scale)
-        features = scale * columns["features"]
-        bonus = scale * (columns["bonus"] - action_cost * effort)[..., None]
+        seen = seen_transitions(self.frame, columns, goals)
+        scale = self.config.reward_scale
+        features = scale * seen.features
+        bonus = scale * (columns["bonus"] - action_cost * jnp.sum(seen.actions**2, axis=-1))[..., None]
         if self.config.critic == "vector":
-            rewards = np.concatenate([features, bonus], axis=-1)
-            weights = np.concatenate([goals, np.ones_like(bonus)], axis=-1)
+            rewards = jnp.concatenate([features, bonus], axis=-1)
+            weights = jnp.concatenate([seen.goals, jnp.ones_like(bonus)], axis=-1)
         else:
-            rewards = (features * goals).sum(axis=-1, keepdims=True) + bonus
-            weights = np.ones_like(rewards)
+            rewards = jnp.sum(features * seen.goals, axis=-1, keepdims=True) + bonus
+            weights = jnp.ones_like(rewards)
         return sac.Batch(
-            inputs=jnp.asarray(self._inputs(columns["states"], goals)),
-            actions=jnp.asarray(columns["actions"]),
-            rewards=jnp.asarray(rewards),
-            next_inputs=jnp.asarray(self._inputs(columns["next_states"], goals)),
+            inputs=seen.inputs,
+            actions=seen.actions,
+            rewards=rewards,
+            next_inputs=seen.next_inputs,
             dones=jnp.asarray(columns["dones"]),
-            weights=jnp.asarray(weights),
+            weights=weights,
         )
 
     def keep(self, directory: Path) -> None:
@@ -281,6 +283,12 @@ def create_trainer(env: str, env_settings: EnvSettings, config: LinearizerConfig
 def load_policy(run: RunDirectory) -> Linearizer:
     """The linearizer of the run's newest good checkpoint."""
     return load_linearizer(run.path)
+
+
+@jax.jit
+def _sample(policy: sac.Policy, frame: Frame, states: jax.Array, goals: jax.Array, key: jax.Array, step: int) -> Any:
+    inputs, back = frame.look(states, goals)
+    return back(sac.sample_actions(policy, inputs, key, step))
 
 
 def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) -> int:

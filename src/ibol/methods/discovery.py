@@ -46,6 +46,8 @@ class DiscoveryConfig:
     """Widths of the hidden layers; the first is also that of the encoder's LSTM."""
     learning_rate: float = 1e-4
     """Adam's learning rate for all networks."""
+    final_learning_rate: float = 1.0
+    """What is left of the learning rate at the last epoch, as a fraction; it falls along a straight line."""
     normalizer: Literal["ema", "preset"] = "ema"
     """How states are normalised: a moving average, or fixed statistics of random actions."""
     evaluate_every: int = 100

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, epoch_weight, omit
+from ibol.learners.rate import falling
 from ibol.learners.rollout import Trajectories, collect
 from ibol.methods.discovery import DiscoveryConfig, World, look
 from ibol.nn.networks import BetaPolicy, RecurrentBetaPolicy, TrajectoryEncoder
@@ -194,8 +195,10 @@ def losses(
 
 
 @partial(jax.jit, static_argnames="config")
-def update_epoch(state: State, batch: Batch, key: Array, config: IBOLConfig) -> tuple[State, dict[str, Array]]:
-    """The gradient steps of an epoch; returns what the first of them saw."""
+def update_epoch(
+    state: State, batch: Batch, key: Array, config: IBOLConfig, rate: float = 1.0
+) -> tuple[State, dict[str, Array]]:
+    """The gradient steps of an epoch, with `rate` times the learning rate; returns what the first of them saw."""
     adam = optax.adam(config.learning_rate)
     once_key, *keys = jax.random.split(key, config.gradient_steps + 1)
     old_log_prob = sampling_log_prob(state.networks.sampling, batch)
@@ -206,6 +209,7 @@ def update_epoch(state: State, batch: Batch, key: Array, config: IBOLConfig) -> 
         term = marginal(state.networks.sampling, batch, marginal_key, config) if once is None else once
         grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, term, old_log_prob, term_key, config)
         steps, optimizer = adam.update(grads, state.optimizer)
+        steps = jax.tree.map(lambda step: rate * step, steps)
         return State(optax.apply_updates(state.networks, steps), optimizer), info
 
     state, infos = jax.lax.scan(step, state, jnp.stack(keys))
@@ -246,7 +250,8 @@ class IBOLTrainer:
         u = generator(self.seed, "u", epoch).standard_normal(shape).astype(np.float32)
         trajectories = self._explore(u, epoch)
         key = jax.random.key(derive(self.seed, "updates", epoch))
-        self.learned, info = update_epoch(self.learned, self._batch(trajectories, u), key, config)
+        rate = falling(config.final_learning_rate, epoch, config.epochs)
+        self.learned, info = update_epoch(self.learned, self._batch(trajectories, u), key, config, rate)
         if config.normalizer == "ema":
             visited = np.arange(trajectories.states.shape[1]) <= trajectories.lengths[:, None]
             states = trajectories.states[visited]

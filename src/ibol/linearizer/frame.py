@@ -1,0 +1,198 @@
+"""How a linearizer's networks see a state and a goal.
+
+`WorldFrame` shows them as they are. `GoalFrame` turns the world so that the goal's way is the x axis: physics does not
+notice where north is, nor (Ant) which leg is the first one. So a free-floating robot's state and goal can be turned
+about the vertical until the goal's location part points along +x, and the legs be renamed so that the robot heads as
+nearly that way as its symmetries allow. Networks that see this have to learn to walk one way instead of all ways.
+
+The reward is kept exactly: differences of states and goals are turned alike, <f, g> = <Tf, Tg>.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from ibol.envs import ROBOTS
+from ibol.envs.robots import load_model
+from ibol.envs.symmetry import Symmetries, symmetries
+from ibol.errors import IbolError
+from ibol.learners.normalizer import Normalizer
+
+# Values of a free-floating robot's state: x, y, z and a quaternion w, x, y, z come first.
+_W, _X, _Y, _Z = 3, 4, 5, 6
+
+Back = Callable[[Array], Array]
+
+
+class Seen(NamedTuple):
+    """Transitions as networks see them: states with the goal appended, and what belongs to them."""
+
+    inputs: Array
+    next_inputs: Array
+    actions: Array
+    features: Array
+    goals: Array
+
+
+class View(NamedTuple):
+    """How states are turned, arrays of their leading shape."""
+
+    renaming: Array  # which renaming of the legs
+    cos: Array  # of the world's turn after it
+    sin: Array
+    half_cos: Array  # of half of the turn, with the sign that makes a quaternion's first value positive
+    half_sin: Array
+
+
+class WorldFrame(eqx.Module):
+    """States, normalised and without their location, and goals as they are."""
+
+    mean: Array
+    std: Array
+    keep: Array  # 0 for the location, which is omitted
+
+    def look(self, raw: Array, goals: Array) -> tuple[Array, Back]:
+        """What networks see of raw states (..., n) and goals (..., k), and how their answer becomes the action."""
+        return self._inputs((raw - self.mean) / self.std, goals), lambda action: action
+
+    def transitions(self, columns: Mapping[str, Array], goals: Array) -> Seen:
+        """Recorded transitions of normalised states for goals."""
+        states, after = self._inputs(columns["states"], goals), self._inputs(columns["next_states"], goals)
+        return Seen(states, after, columns["actions"], columns["features"], goals)
+
+    def _inputs(self, states: Array, goals: Array) -> Array:
+        return jnp.concatenate([states * self.keep, goals], axis=-1)
+
+
+class GoalFrame(eqx.Module):
+    """States and goals turned so that the goal's way is the x axis, and normalised alike for all turns."""
+
+    world: WorldFrame
+    mean: Array
+    std: Array
+    # The robot's symmetries that turn it by an angle without mirroring it.
+    angles: Array  # (G,)
+    index: Array  # (G, n)
+    sign: Array
+    action_index: Array  # (G, m)
+    action_sign: Array
+    num_positions: int = eqx.field(static=True)
+
+    def look(self, raw: Array, goals: Array) -> tuple[Array, Back]:
+        """What networks see of raw states (..., n) and goals (..., k), and how their answer becomes the action."""
+        view = self._view(raw, goals)
+        order = jnp.argsort(self.action_index[view.renaming], axis=-1)
+
+        def back(action: Array) -> Array:
+            return jnp.take_along_axis(action * self.action_sign[view.renaming], order, -1)
+
+        return self._inputs(raw, self._goals(goals, view), view), back
+
+    def transitions(self, columns: Mapping[str, Array], goals: Array) -> Seen:
+        """Recorded transitions of normalised states for goals, both states turned as the first one is."""
+        mean, std, k = self.world.mean, self.world.std, goals.shape[-1]
+        raw, after = (columns[name] * std + mean for name in ("states", "next_states"))
+        view = self._view(raw, goals)
+        turned = self._goals(goals, view)
+        actions = jnp.take_along_axis(columns["actions"], self.action_index[view.renaming], -1)
+        return Seen(
+            inputs=self._inputs(raw, turned, view),
+            next_inputs=self._inputs(after, turned, view),
+            actions=actions * self.action_sign[view.renaming],
+            features=self._turn(columns["features"] * std[:k], view) / self.std[:k],
+            goals=turned,
+        )
+
+    def _view(self, raw: Array, goals: Array) -> View:
+        way = jnp.arctan2(goals[..., 1] / self.world.std[1], goals[..., 0] / self.world.std[0])
+        heading = 2 * jnp.arctan2(raw[..., _Z], raw[..., _W])
+        # A renaming turns the goal's way and leaves the heading.
+        renaming = jnp.argmax(jnp.cos((heading - way)[..., None] - self.angles), axis=-1)
+        turn = -(way + self.angles[renaming])
+        cos, sin = jnp.cos(turn / 2), jnp.sin(turn / 2)
+        sign = jnp.where(cos * raw[..., _W] < sin * raw[..., _Z], -1.0, 1.0)
+        return View(renaming, jnp.cos(turn), jnp.sin(turn), sign * cos, sign * sin)
+
+    def _inputs(self, raw: Array, turned: Array, view: View) -> Array:
+        seen = (self._turn(raw, view) - self.mean) / self.std
+        return jnp.concatenate([seen * self.world.keep, turned], axis=-1)
+
+    def _goals(self, goals: Array, view: View) -> Array:
+        k = goals.shape[-1]
+        return self._turn(goals / self.world.std[:k], view) * self.std[:k]
+
+    def _turn(self, values: Array, view: View) -> Array:
+        """Rename and turn raw values (..., k), the first of a state."""
+        k = values.shape[-1]
+        index, sign = self.index[view.renaming][..., :k], self.sign[view.renaming][..., :k]
+        renamed = jnp.take_along_axis(values, index, -1) * sign
+        parts = [renamed[..., i] for i in range(k)]
+        for a, b, half in _turning_pairs(self.num_positions):
+            if b < k:
+                cos, sin = (view.half_cos, view.half_sin) if half else (view.cos, view.sin)
+                parts[a], parts[b] = cos * parts[a] - sin * parts[b], sin * parts[a] + cos * parts[b]
+        return jnp.stack(parts, axis=-1)
+
+
+Frame = WorldFrame | GoalFrame
+
+
+@jax.jit
+def seen_transitions(frame: Frame, columns: Mapping[str, Array], goals: Array) -> Seen:
+    """`frame.transitions`, compiled."""
+    return frame.transitions(columns, goals)
+
+
+def world_frame(normalizer: Normalizer, location_dims: tuple[int, ...]) -> WorldFrame:
+    """The plain view."""
+    keep = np.ones(len(normalizer.mean), np.float32)
+    keep[list(location_dims)] = 0.0
+    std = jnp.asarray(normalizer.std + 1e-8, jnp.float32)
+    return WorldFrame(jnp.asarray(normalizer.mean, jnp.float32), std, jnp.asarray(keep))
+
+
+def goal_frame(env: str, normalizer: Normalizer) -> GoalFrame:
+    """The view of a robot from its goal."""
+    robot = ROBOTS.get(env)
+    if robot is None or robot.location_dims != (0, 1):
+        raise IbolError(f"frame goal needs a robot that moves in the plane, and {env} does not")
+    model = load_model(robot)
+    found, num_positions = symmetries(robot, model), int(model.nq)
+    mean, std = _common_statistics(found, normalizer, num_positions)
+    # Where each symmetry takes the x and the y axis.
+    x_to, y_to = ((found.state_sign * (found.state_index == axis))[:, :2] for axis in (0, 1))
+    turns = x_to[:, 0] * y_to[:, 1] > x_to[:, 1] * y_to[:, 0]
+    return GoalFrame(
+        world=world_frame(normalizer, robot.location_dims),
+        mean=jnp.asarray(mean, jnp.float32),
+        std=jnp.asarray(std, jnp.float32),
+        angles=jnp.asarray(np.arctan2(x_to[turns, 1], x_to[turns, 0]), jnp.float32),
+        index=jnp.asarray(found.state_index[turns]),
+        sign=jnp.asarray(found.state_sign[turns]),
+        action_index=jnp.asarray(found.action_index[turns]),
+        action_sign=jnp.asarray(found.action_sign[turns]),
+        num_positions=num_positions,
+    )
+
+
+def _turning_pairs(num_positions: int) -> list[tuple[int, int, bool]]:
+    """Pairs of values that a turn about the vertical mixes, and whether by half of its angle, as quaternions."""
+    return [(0, 1, False), (num_positions, num_positions + 1, False), (_W, _Z, True), (_X, _Y, True)]
+
+
+def _common_statistics(
+    found: Symmetries, normalizer: Normalizer, num_positions: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and deviations that neither a renaming nor a turn changes; the heading is near 0 once turned."""
+    mean = (found.state_sign * normalizer.mean[found.state_index]).mean(axis=0)
+    variance = (normalizer.std[found.state_index] ** 2).mean(axis=0)
+    for a, b, _ in _turning_pairs(num_positions):
+        variance[[a, b]] = variance[[a, b]].mean()
+        mean[[a, b]] = mean[a] if a == _W else 0.0, 0.0
+    return mean, np.sqrt(variance)

@@ -1,0 +1,125 @@
+"""The goal's frame: what a turn of the world or another first leg does not change, and the reward that it keeps."""
+
+import jax
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ibol.envs import make
+from ibol.envs.settings import EnvSettings
+from ibol.envs.symmetry import symmetries
+from ibol.errors import IbolError
+from ibol.learners.normalizer import find_normalizer
+from ibol.linearizer.frame import GoalFrame, goal_frame, seen_transitions, world_frame
+
+COUNT = 64
+
+
+def frame_of(env: str) -> GoalFrame:
+    return goal_frame(env, find_normalizer(env, EnvSettings(), 10, 0))
+
+
+def random_states(env: str) -> NDArray[np.float32]:
+    """Tumbled states with any heading."""
+    rng = np.random.default_rng(0)
+    model = make(env, 1).model
+    states = rng.normal(size=(COUNT, model.nq + model.nv))
+    states[:, 3:7] = [1, 0, 0, 0] + 0.3 * rng.normal(size=(COUNT, 4))
+    return turned(states, rng.uniform(0, 2 * np.pi, COUNT), model.nq)
+
+
+def turned(states: NDArray[np.float64], angle: NDArray[np.float64], num_positions: int) -> NDArray[np.float32]:
+    """The same states in a world that is turned about the vertical."""
+    result = states.copy()
+    for a, b, by in (
+        (0, 1, angle),
+        (num_positions, num_positions + 1, angle),
+        (3, 6, angle / 2),
+        (4, 5, angle / 2),
+    ):
+        result[:, a] = np.cos(by) * states[:, a] - np.sin(by) * states[:, b]
+        result[:, b] = np.sin(by) * states[:, a] + np.cos(by) * states[:, b]
+    return result.astype(np.float32)
+
+
+def goals_along(frame: GoalFrame, angle: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Location goals that ask for the same way in metres, whatever the direction."""
+    goals = np.zeros((len(angle), len(frame.mean)), np.float32)
+    goals[:, 0], goals[:, 1] = np.cos(angle) * frame.world.std[0], np.sin(angle) * frame.world.std[1]
+    return goals
+
+
+@pytest.mark.parametrize("env", ["ant", "humanoid"])
+def test_a_turned_world_looks_the_same(env: str) -> None:
+    frame, states, rng = frame_of(env), random_states(env), np.random.default_rng(1)
+    way, by = rng.uniform(0, 2 * np.pi, (2, COUNT))
+    here, _ = frame.look(states, goals_along(frame, way))
+    there, _ = frame.look(turned(states, by, frame.num_positions), goals_along(frame, way + by))
+    np.testing.assert_allclose(here, there, atol=2e-4)
+
+
+def test_renamed_legs_look_the_same_and_act_renamed() -> None:
+    frame, states = frame_of("ant"), random_states("ant")
+    env = make("ant", 1)
+    found = symmetries(env.robot, env.model)
+    way = np.random.default_rng(1).uniform(0, 2 * np.pi, COUNT)
+    here, back = frame.look(states, goals_along(frame, way))
+    decided = np.random.default_rng(2).uniform(-1, 1, (COUNT, 8)).astype(np.float32)
+    for which in range(8):
+        index, sign = found.state_index[which], found.state_sign[which]
+        if np.linalg.det(np.eye(2)[:, index[:2]] * sign[:2]) < 0:
+            continue  # a mirror image looks mirrored
+        renamed = (states[:, index] * sign).astype(np.float32)
+        direction = np.stack([np.cos(way), np.sin(way)], -1)[:, index[:2]] * sign[:2]
+        there, back_there = frame.look(renamed, goals_along(frame, np.arctan2(direction[:, 1], direction[:, 0])))
+        np.testing.assert_allclose(here, there, atol=2e-4)
+        expected = np.asarray(back(decided))[:, found.action_index[which]] * found.action_sign[which]
+        np.testing.assert_allclose(back_there(decided), expected, atol=1e-6)
+
+
+def test_the_goal_lies_ahead_within_an_eighth_of_a_turn_for_ant() -> None:
+    frame, states = frame_of("ant"), random_states("ant")
+    goals = goals_along(frame, np.random.default_rng(1).uniform(0, 2 * np.pi, COUNT))
+    view = frame._view(states, goals)
+    seen, turned_goals = np.asarray(frame._turn(states, view)), np.asarray(frame._goals(goals, view))
+    heading = np.degrees(2 * np.arctan2(seen[:, 6], seen[:, 3]))
+    assert np.abs(heading).max() <= 45.01
+    assert np.abs(heading).max() > 30, "the cases are not all easy"
+    assert (seen[:, 3] > 0).all(), "one of a rotation's two quaternions"
+    np.testing.assert_allclose(turned_goals[:, 1], 0, atol=1e-5)
+    assert (turned_goals[:, 0] > 0).all()
+
+
+@pytest.mark.parametrize("width", [29, 15])
+def test_the_reward_of_a_transition_is_kept(width: int) -> None:
+    frame, states, rng = frame_of("ant"), random_states("ant"), np.random.default_rng(1)
+    goals = rng.uniform(-1, 1, (COUNT, width)).astype(np.float32)
+    columns = {
+        "states": (states - frame.world.mean) / frame.world.std,
+        "next_states": rng.normal(size=states.shape).astype(np.float32),
+        "features": rng.normal(size=goals.shape).astype(np.float32),
+        "actions": rng.uniform(-1, 1, (COUNT, 8)).astype(np.float32),
+    }
+    seen = seen_transitions(frame, columns, goals)
+    rewards = (columns["features"] * goals).sum(-1)
+    np.testing.assert_allclose((seen.features * seen.goals).sum(-1), rewards, atol=1e-4)
+    assert np.abs(seen.features - columns["features"]).max() > 1
+    inputs, back = frame.look(states, goals)
+    np.testing.assert_allclose(seen.inputs, inputs, atol=2e-3)
+    np.testing.assert_allclose(back(seen.actions), columns["actions"], atol=1e-6)
+
+
+def test_the_location_is_not_seen() -> None:
+    states = random_states("ant")
+    moved = states + np.eye(29, dtype=np.float32)[0] * 5 + np.eye(29, dtype=np.float32)[1] * 3
+    goals = np.random.default_rng(1).uniform(-1, 1, (COUNT, 29)).astype(np.float32)
+    normalizer = find_normalizer("ant", EnvSettings(), 10, 0)
+    for frame in (goal_frame("ant", normalizer), world_frame(normalizer, (0, 1))):
+        look = jax.jit(lambda s, g, frame=frame: frame.look(s, g)[0])
+        np.testing.assert_allclose(look(states, goals), look(moved, goals), atol=1e-6)
+
+
+@pytest.mark.parametrize("env", ["half_cheetah", "point", "Pendulum-v1"])
+def test_only_robots_in_the_plane_have_a_goal_frame(env: str) -> None:
+    with pytest.raises(IbolError, match="moves in the plane"):
+        goal_frame(env, find_normalizer(env, EnvSettings(), 2, 0))
