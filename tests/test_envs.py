@@ -226,7 +226,7 @@ def test_a_fall_ends_an_episode_only_on_request():
         _, _, terminated, _, _ = env.step(np.zeros((2, 8)))
         assert terminated.tolist() == [False, asked]
     assert has_fallen(ROBOTS["ant"], np.eye(29)[3:7]).tolist() == [False, True, True, False]
-    assert has_fallen(ROBOTS["hopper"], np.eye(12)[2] * np.array([[0.4], [-0.6]])).tolist() == [False, True]
+    assert has_fallen(ROBOTS["hopper"], np.eye(12)[2] * np.array([[0.9], [-1.1]])).tolist() == [False, True]
     assert not has_fallen(ROBOTS["half_cheetah"], np.ones((3, 18))).any()
 
 

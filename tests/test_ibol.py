@@ -33,7 +33,7 @@ def trainer(env: str = "point", preset: str = "smoke", seed: int = 0, **override
 def batch_of(learning: IBOLTrainer, epoch: int = 0) -> Batch:
     shape = (learning.config.episodes_per_epoch, learning.config.latent_dim)
     u = np.random.default_rng(epoch).standard_normal(shape).astype(np.float32)
-    return learning._batch(learning._explore(u, epoch), u)
+    return learning.batch(learning.explore(u, epoch), u)
 
 
 def norms(tree: object) -> list[float]:
@@ -42,7 +42,7 @@ def norms(tree: object) -> list[float]:
 
 def test_the_terms_are_those_of_the_paper() -> None:
     learning = trainer(latent_samples=3)
-    networks, batch, key = learning.learned.networks, batch_of(learning), jax.random.key(5)
+    networks, batch, key = learning.training.networks, batch_of(learning), jax.random.key(5)
     terms = method.objective(networks, batch, key, learning.config)
     mean, std = networks.encoder(batch.encoded, batch.lengths)
     noise = jax.random.normal(key, (3, *mean.shape))
@@ -61,7 +61,7 @@ def test_the_terms_are_those_of_the_paper() -> None:
 
 def test_neither_loss_reaches_the_others_networks() -> None:
     learning = trainer()
-    networks, batch, settings = learning.learned.networks, batch_of(learning), learning.config
+    networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
     nothing = jnp.zeros(len(batch.u))
     old = method.sampling_log_prob(networks.sampling, batch)
 
@@ -78,7 +78,7 @@ def test_neither_loss_reaches_the_others_networks() -> None:
 
 def test_the_marginal_of_a_policy_that_ignores_u_is_its_own_density() -> None:
     learning = trainer()
-    batch, policy = batch_of(learning), learning.learned.networks.sampling
+    batch, policy = batch_of(learning), learning.training.networks.sampling
     first = policy.network.trunk.layers[0]
     deaf = first.weight.at[2:].set(0.0)
     policy = method.eqx.tree_at(lambda p: p.network.trunk.layers[0].weight, policy, deaf)
@@ -88,7 +88,7 @@ def test_the_marginal_of_a_policy_that_ignores_u_is_its_own_density() -> None:
 
 def test_a_random_subset_of_steps_estimates_the_marginal_without_bias() -> None:
     learning = trainer()
-    batch, policy = batch_of(learning), learning.learned.networks.sampling
+    batch, policy = batch_of(learning), learning.training.networks.sampling
     many = dataclasses.replace(learning.config, marginal_samples=400)
     few = dataclasses.replace(many, marginal_steps=5)
     keys = jax.random.split(jax.random.key(1), 100)
@@ -108,7 +108,7 @@ def test_steps_after_the_end_change_nothing() -> None:
         encoded=jnp.where(garbage, -9.0, short.encoded),
         goals=jnp.where(garbage, 0.99, short.goals),
     )
-    networks, settings, key = learning.learned.networks, learning.config, jax.random.key(0)
+    networks, settings, key = learning.training.networks, learning.config, jax.random.key(0)
     results = []
     for data in (short, changed):
         old = method.sampling_log_prob(networks.sampling, data)
@@ -121,7 +121,7 @@ def test_steps_after_the_end_change_nothing() -> None:
 
 def test_without_clipping_the_sampling_policy_follows_reinforce() -> None:
     learning = trainer()
-    networks, batch, settings = learning.learned.networks, batch_of(learning), learning.config
+    networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
     term = method.marginal(networks.sampling, batch, jax.random.key(1), settings)
     old = method.sampling_log_prob(networks.sampling, batch)
     key = jax.random.key(0)
@@ -194,8 +194,8 @@ def test_the_variants_of_the_paper_train(variant: dict[str, object]) -> None:
 def test_without_u_the_sampling_policy_remembers() -> None:
     learning = trainer(use_u=False)
     batch = batch_of(learning)
-    whole = method.sampling_log_prob(learning.learned.networks.sampling, batch)
-    policy, memory = learning.learned.networks.sampling, None
+    whole = method.sampling_log_prob(learning.training.networks.sampling, batch)
+    policy, memory = learning.training.networks.sampling, None
     memory = policy.start(len(batch.u))
     for step in range(50):
         memory, distribution = policy.step(memory, batch.states[:, step])

@@ -381,3 +381,48 @@ def test_a_fallen_robot_ends_its_training_episode_only() -> None:
 def test_what_a_robot_cannot_do_is_said(env: str, wrong: dict[str, object], match: str) -> None:
     with pytest.raises(IbolError, match=match):
         trainer(env, **wrong)
+
+
+def test_several_steps_taken_together_add_up_and_end_where_the_episode_does() -> None:
+    learning = trainer("half_cheetah", n_step=3, discount=0.9, alive_bonus=0.5, macro_length=1)
+    single = trainer("half_cheetah", n_step=1, discount=0.9, alive_bonus=0.5, macro_length=1)
+    goals = learning._goals(np.random.default_rng(0), 2)
+    whole = learning._explore(goals, 0)
+    cut = dataclasses.replace(whole, lengths=np.array([200, 4]), terminated=np.array([False, True]))
+    many, _ = learning._transitions(cut, goals)
+    one, _ = single._transitions(cut, goals)
+    assert len(many["dones"]) == 204
+    expected = one["features"][5] + 0.9 * one["features"][6] + 0.81 * one["features"][7]
+    np.testing.assert_allclose(many["features"][5], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(many["bonus"][5], 0.5 * (1 + 0.9 + 0.81), rtol=1e-5)
+    np.testing.assert_array_equal(many["next_states"][5], one["next_states"][7])
+    np.testing.assert_allclose(many["dones"][5], 1 - 0.81, rtol=1e-5)
+    # The last steps before the time limit take fewer, and keep the value of what follows.
+    np.testing.assert_allclose(many["dones"][[198, 199]], [1 - 0.9, 0.0], atol=1e-6)
+    np.testing.assert_array_equal(many["next_states"][198], one["next_states"][199])
+    # A terminated episode has nothing behind its end.
+    np.testing.assert_allclose(many["dones"][200:], [1 - 0.81, 1, 1, 1], rtol=1e-5)
+    np.testing.assert_allclose(many["bonus"][200:], 0.5 * np.array([2.71, 2.71, 1.9, 1.0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("keep_best", [True, False])
+def test_a_run_can_keep_its_best_policy_instead_of_the_last(keep_best: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    reaches = iter([2.0, 3.0, 1.0])
+
+    class Found:
+        def scalars(self) -> dict[str, float]:
+            return {"reach": next(reaches)}
+
+    monkeypatch.setattr("ibol.linearizer.training.evaluate_linearizer", lambda *_, **__: Found())
+    learning = trainer(evaluate_every=1, keep_best=keep_best)
+    name = next(name for name, value in learning.state().items() if name.startswith("policy/") and value.ndim == 2)
+    policies = []
+    for epoch in range(3):
+        learning.train_epoch(epoch)
+        policies.append(learning.state()[f"learner/{name}"])
+    kept = learning.state()[name]
+    np.testing.assert_array_equal(kept, policies[1 if keep_best else 2])
+    assert (policies[1] != policies[2]).any()
+    resumed = trainer(evaluate_every=1, keep_best=keep_best)
+    resumed.restore({key: np.array(value) for key, value in learning.state().items()})
+    np.testing.assert_array_equal(resumed.state()[name], kept)

@@ -20,6 +20,7 @@ train
   discover ENV      phase 2: skills, on top of a linearizer
   sac ENV           plain SAC on an environment's own reward
   resume RUN        continue an interrupted run exactly where it stood
+  sweep NAME        a grid of runs and their common figure, such as the paper's on PointEnv
 use
   evaluate RUN...   measure what runs have learned
   plot RUN...       draw where skills or linearizers go
@@ -144,6 +145,39 @@ def _resume(argv: list[str]) -> None:
         checkpoint_minutes=given.checkpoint_minutes, tensorboard=given.tensorboard, quiet=given.quiet
     )
     _report(*methods.resume(given.run, settings, given.epochs))
+
+
+def _sweep(argv: list[str]) -> None:
+    from ibol import presets, sweeps
+    from ibol.tables import evaluation_tables, show
+
+    @dataclass(frozen=True)
+    class SweepCommand:
+        name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+        """One of the paper's grids, or a .toml file with a grid of your own."""
+        preset: str = presets.DEFAULT
+        """Where the settings that the grid does not change come from."""
+        epochs: int | None = None
+        """Epochs of each run instead of the preset's."""
+        seed: int = 0
+        """Decides every random number."""
+        sweep_dir: Path | None = None
+        """Where the runs are kept (default: sweeps/ and a name made of grid, preset and seed)."""
+        jobs: int | None = None
+        """Runs at a time (default: one for each core)."""
+
+    known = "; ".join(f"{sweep.name}: {sweep.summary}" for sweep in sweeps.sweeps().values())
+    given = _parse(SweepCommand, argv, "sweep", f"Train a grid of runs and draw them together. {known}")
+    if given.jobs is not None and given.jobs < 1:
+        raise IbolError(f"jobs is {given.jobs}, but at least 1 is needed")
+    sweep = sweeps.find_sweep(given.name)
+    directory = given.sweep_dir or Path("sweeps") / f"{sweep.name}-{given.preset}-seed{given.seed}"
+    rows = sweeps.run_sweep(
+        sweep, directory, preset=given.preset, seed=given.seed, epochs=given.epochs, jobs=given.jobs, say=print
+    )
+    for table in evaluation_tables(rows):
+        show(table)
+    print(f"done: {directory / 'figure.png'} shows all runs, {directory / 'scores.json'} has the numbers")
 
 
 def _evaluate(argv: list[str]) -> None:
@@ -276,6 +310,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "discover": _train("discover", "Discover skills without any reward.", default_method="ibol"),
     "sac": _train("sac", "Train plain SAC on an environment's own reward."),
     "resume": _resume,
+    "sweep": _sweep,
     "evaluate": _evaluate,
     "plot": _plot,
     "envs": _envs,

@@ -34,7 +34,7 @@ class Robot:
     """Where the robot is: the dimensions that the linearizer does not see and the metrics look at."""
     control_cost: float
     fallen: Literal["upside_down", "lying", "never"] = "never"
-    """How it can end up unable to move on: rolled over (a free body), or pitched by more than half a radian (in a plane)."""
+    """How it can end up unable to move on: rolled over (free), or pitched by more than a radian (in a plane)."""
     alive_reward: float = 0.0
     forward_weight: float = 1.0
     velocity_clip: float | None = None
@@ -118,6 +118,13 @@ ROBOTS: dict[str, Robot] = {
             alive_reward=5.0,
             forward_weight=1.25,
             healthy_height=(1.0, 2.0),
+            symmetry_generators=(
+                (
+                    (1, -2, 3),
+                    (-1, 2, -3),
+                    (-1, 2, -3, 8, 9, 10, 11, 4, 5, 6, 7, -15, -16, 17, -12, -13, 14),
+                ),  # left and right limbs; nearly, as the left leg has a little more armature and stiffness
+            ),
         ),
     )
 }
@@ -128,7 +135,7 @@ def has_fallen(robot: Robot, states: NDArray[np.floating]) -> NDArray[np.bool_]:
     if robot.fallen == "upside_down":
         return np.asarray(states[..., 4] ** 2 + states[..., 5] ** 2 > 0.5)  # its own upward axis points down
     if robot.fallen == "lying":
-        return np.asarray(np.abs(states[..., 2]) > 0.5)
+        return np.asarray(np.abs(states[..., 2]) > 1.0)
     return np.zeros(states.shape[:-1], bool)
 
 

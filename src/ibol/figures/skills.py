@@ -47,13 +47,15 @@ def latent_colours(latents: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.clip(np.concatenate([red_green, blue], axis=1), 0, 1)
 
 
-def plot_skills(panels: Sequence[SkillPicture], output: Path, *, title: str = "") -> None:
-    """The panels side by side with common axes: in 2-D paths in the plane, in 1-D one row for each episode."""
+def plot_skills(panels: Sequence[SkillPicture], output: Path, *, title: str = "", columns: int = 0) -> None:
+    """The panels with common axes, side by side or in rows of `columns`: paths in the plane, or in 1-D one row each."""
     if not panels:
         raise IbolError("there are no skills to draw")
     reach = 1.2 * max(float(np.abs(panel.paths).max()) for panel in panels)
-    figure = Figure(figsize=(4.2 * len(panels), 4.4), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    columns = columns or len(panels)
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.2 * columns, 4.4 * rows), layout="constrained")
+    for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels, strict=True):
         draw = _plane if panel.paths.shape[2] == 2 else _rows
         draw(axes, panel, reach)
         axes.set_title(panel.title, fontsize=9)

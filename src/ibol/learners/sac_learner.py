@@ -13,6 +13,7 @@ from ibol.errors import IbolError
 from ibol.learners import sac
 from ibol.learners.rate import falling
 from ibol.learners.replay import Columns, Replay
+from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
@@ -71,6 +72,7 @@ class SACLearner:
         columns: Mapping[str, tuple[int, ...]],
         transitions_per_epoch: int,
         seed: int,
+        policy_type: type[TanhGaussianPolicy] | type[BetaPolicy] = TanhGaussianPolicy,
     ) -> None:
         if config.replay_size and not config.batch_size:
             raise IbolError("batch_size is 0 (the whole epoch), which goes with replay_size 0 only")
@@ -93,7 +95,9 @@ class SACLearner:
             settings=self.settings,
             key=jax.random.key(derive(seed, "networks")),
             layer_norm=config.layer_norm,
+            policy_type=policy_type,
         )
+        self.current: Columns = {}
         self.replay = Replay(config.replay_size, columns) if config.replay_size else None
 
     @property
@@ -103,27 +107,38 @@ class SACLearner:
 
     def learn(self, transitions: Columns, epoch: int, compose: Compose) -> dict[str, float]:
         """Take the gradient steps of an epoch; `compose` turns sampled columns (steps, batch, ...) into minibatches."""
+        self.store(transitions)
         rng = generator(self.seed, "minibatches", epoch)
-        batches = compose(self._sample(transitions, rng), rng)
-        key = jax.random.key(derive(self.seed, "updates", epoch))
-        rate = falling(self.config.final_learning_rate, epoch, self.config.epochs)
-        self.networks, info = sac.update_many(self.networks, batches, key, self.settings, rate)
-        return {name: float(value) for name, value in info.items()}
+        return self.update(compose(self.sample(rng, self.config.gradient_steps), rng), epoch)
 
-    def _sample(self, transitions: Columns, rng: np.random.Generator) -> Columns:
-        config = self.config
-        if self.replay is not None:
+    def store(self, transitions: Columns) -> None:
+        """Take an epoch's transitions: into the replay buffer, or in place of those of the epoch before."""
+        if self.replay is None:
+            self.current = transitions
+        else:
             self.replay.add(transitions)
-            return self.replay.sample(rng, (config.gradient_steps, config.batch_size))
-        count = len(next(iter(transitions.values())))
-        if config.batch_size:
-            rows = rng.integers(count, size=(config.gradient_steps, config.batch_size))
+
+    def sample(self, rng: np.random.Generator, steps: int) -> Columns:
+        """Columns (steps, batch, ...) of transitions at random."""
+        batch_size = self.config.batch_size
+        if self.replay is not None:
+            return self.replay.sample(rng, (steps, batch_size))
+        count = len(next(iter(self.current.values())))
+        if batch_size:
+            rows = rng.integers(count, size=(steps, batch_size))
         else:
             # Episodes that ended early are made up for by repeated transitions: compiled code wants one size.
             missing = rng.integers(count, size=self.transitions_per_epoch - count)
             whole = np.concatenate([np.arange(count), missing])
-            rows = np.broadcast_to(whole, (config.gradient_steps, len(whole)))
-        return {name: values[rows] for name, values in transitions.items()}
+            rows = np.broadcast_to(whole, (steps, len(whole)))
+        return {name: values[rows] for name, values in self.current.items()}
+
+    def update(self, batches: sac.Batch, epoch: int) -> dict[str, float]:
+        """A gradient step on each of the minibatches."""
+        key = jax.random.key(derive(self.seed, "updates", epoch))
+        rate = falling(self.config.final_learning_rate, epoch, self.config.epochs)
+        self.networks, info = sac.update_many(self.networks, batches, key, self.settings, rate)
+        return {name: float(value) for name, value in info.items()}
 
     def state(self) -> Arrays:
         """Networks, optimisers and replay buffer by name."""

@@ -34,7 +34,11 @@ class LinearizerEvaluation:
         return paths[:, -1] - paths[:, 0]
 
     def scalars(self) -> dict[str, float]:
-        """Metres for goals of full length; in 2-D the angle between goal and way, in 1-D the order of the outcomes."""
+        """Metres for goals of full length; in 2-D the angle between goal and way, in 1-D the order of the outcomes.
+
+        `reach` is what makes one linearizer better than another: metres along the goal, in 1-D the geometric mean of
+        both ways.
+        """
         fallen = {} if self.fallen is None else {"fallen": self.fallen}
         if self.goals.shape[1] == 1:
             goal, moved = self.goals[:, 0], self.moved[:, 0]
@@ -42,15 +46,18 @@ class LinearizerEvaluation:
             repeats = zip(goal.reshape(ROLLOUTS, -1), moved.reshape(ROLLOUTS, -1), strict=True)
             return {
                 "distance": (forward - backward) / 2,
+                "reach": float(np.sqrt(max(forward, 0.0) * max(-backward, 0.0))),
                 "forward": forward,
                 "backward": backward,
                 "rank_correlation": float(np.mean([rank_correlation(*pair) for pair in repeats])),
                 **fallen,
             }
         lengths = np.linalg.norm(self.moved, axis=1)
+        along = (self.goals * self.moved).sum(axis=1) / np.linalg.norm(self.goals, axis=1)
         by_direction = lengths.reshape(ROLLOUTS, DIRECTIONS).mean(axis=0)
         return {
             "distance": float(lengths.mean()),
+            "reach": float(along.mean()),
             "shortest_direction": float(by_direction.min()),
             "direction_error": float(np.degrees(angles(self.goals, self.moved)).mean()),
             **fallen,

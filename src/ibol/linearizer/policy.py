@@ -23,6 +23,7 @@ from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
 
+POLICY_PREFIX = "policy/"
 BUNDLED = Path(__file__).parent / "bundled"
 
 
@@ -95,7 +96,7 @@ class Linearizer:
 
     def arrays(self) -> Arrays:
         """Weights and normaliser by name."""
-        return {**checkpoint.flatten(self.policy, "policy/"), **self.normalizer.state()}
+        return {**checkpoint.flatten(self.policy, POLICY_PREFIX), **self.normalizer.state()}
 
     def save(self, path: Path, provenance: dict[str, Any]) -> None:
         """Write it as one safetensors file; `provenance` says how it came to be."""
@@ -146,17 +147,17 @@ def _from_file(path: Path) -> Linearizer:
     arrays, meta = checkpoint.load(path)
     if "linearizer" not in meta:
         raise IbolError(f"{path} holds no linearizer")
-    return assemble(LinearizerDescription.from_json(meta["linearizer"]), arrays, "policy/")
+    return assemble(LinearizerDescription.from_json(meta["linearizer"]), arrays)
 
 
 def _from_run(run: RunDirectory) -> Linearizer:
     if run.config["command"] != "linearize":
         raise IbolError(f"{run.path} is a run of 'ibol {run.config['command']}', not of 'ibol linearize'")
-    arrays, _ = run.load_checkpoint(lambda name: name.startswith(("learner/policy/", "normalizer/")))
-    return assemble(LinearizerDescription.from_json(run.config["linearizer"]), arrays, "learner/policy/")
+    arrays, _ = run.load_checkpoint(lambda name: name.startswith((POLICY_PREFIX, "normalizer/")))
+    return assemble(LinearizerDescription.from_json(run.config["linearizer"]), arrays)
 
 
-def assemble(description: LinearizerDescription, arrays: Arrays, prefix: str) -> Linearizer:
+def assemble(description: LinearizerDescription, arrays: Arrays) -> Linearizer:
     """A linearizer from its arrays; they must fit its description."""
-    policy = checkpoint.unflatten(description.policy_template(), arrays, prefix)
+    policy = checkpoint.unflatten(description.policy_template(), arrays, POLICY_PREFIX)
     return Linearizer(description, policy, Normalizer.from_state(arrays))

@@ -40,6 +40,15 @@ def euclidean_reward(raw_differences: Floats, goals: Floats) -> Floats:
     return -np.linalg.norm(raw_differences[..., :positions] - HIRO_RANGE * goals, axis=-1).astype(np.float32)
 
 
+def discounted_sums(values: Floats, mask: NDArray[np.bool_], steps: int, discount: float) -> Floats:
+    """For each step the sum of `steps` values from there on, values (N, T, ...) of the valid steps, discounted."""
+    valid = values * mask.reshape(*mask.shape, *[1] * (values.ndim - 2))
+    total = valid.copy()
+    for later in range(1, min(steps, values.shape[1])):
+        total[:, :-later] += discount**later * valid[:, later:]
+    return np.asarray(total, np.float32)
+
+
 def sample_goals(
     rng: np.random.Generator,
     count: int,

@@ -28,14 +28,16 @@ from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.exchange import find_exchange
 from ibol.linearizer.frame import Frame, seen_transitions
-from ibol.linearizer.policy import Linearizer, LinearizerDescription, find_frame, load_linearizer
+from ibol.linearizer.policy import POLICY_PREFIX, Linearizer, LinearizerDescription, find_frame, load_linearizer
 from ibol.linearizer.reward import (
     HIRO_RANGE,
     chunk_differences,
+    discounted_sums,
     euclidean_reward,
     inner_product_features,
     sample_goals,
 )
+from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory
 from ibol.seeding import derive, generator
@@ -63,6 +65,8 @@ class LinearizerConfig(SACLearnerConfig):
     """Standardise rewards by a moving average of each epoch's mean and variance (the authors' Ant)."""
     critic: Literal["scalar", "vector"] = "scalar"
     """Predict the reward's sum, or the vector of discounted state differences whose product with the goal it is."""
+    n_step: int = 1
+    """Steps whose rewards are added up before the critic is asked for the rest."""
     relabel: float = 0.0
     """Fraction of sampled transitions whose goal is replaced by a fresh one."""
     action_cost: float = 0.0
@@ -83,6 +87,8 @@ class LinearizerConfig(SACLearnerConfig):
     """Trajectories for the fixed observation statistics of an environment that ships none."""
     evaluate_every: int = 10
     """Epochs between evaluations of how far goals along the location carry; 0 never evaluates."""
+    keep_best: bool = False
+    """The run's result is the policy that reached farthest in an evaluation, instead of the last one."""
 
 
 CONFIG = LinearizerConfig
@@ -118,11 +124,15 @@ class LinearizerTrainer:
             raise IbolError("the euclidean reward is not linear in the goal: use a scalar critic and relabel 0")
         if config.normalize_reward and (vector or config.relabel or config.replay_size):
             raise IbolError("normalize_reward is for learning from the epoch's own rewards: scalar critic, no replay")
+        if config.normalize_reward and config.n_step != 1:
+            raise IbolError("normalize_reward standardises single steps: set n_step to 1")
+        if config.n_step < 1:
+            raise IbolError(f"n_step is {config.n_step}, but at least 1 is needed")
         if config.symmetric and not config.relabel:
             raise IbolError("symmetric exchanges the transitions that get a fresh goal: set relabel above 0")
         widths = {"states": state_dim, "next_states": state_dim, "goals": goal_dim, "actions": action_dim}
         columns: dict[str, tuple[int, ...]] = {name: (width,) for name, width in widths.items()}
-        columns |= {"features": (goal_dim,), "bonus": (), "dones": ()}
+        columns |= {"features": (goal_dim,), "bonus": (), "effort": (), "dones": ()}
         self.learner = SACLearner(
             config,
             inputs=state_dim + goal_dim,
@@ -134,12 +144,17 @@ class LinearizerTrainer:
         )
         self.exchange = find_exchange(env, self.env, self.normalizer) if config.symmetric else None
         self.frame = find_frame(self.description, self.normalizer)
+        self.best_policy, self.best_reach = self.learner.policy, np.zeros(())
         self.reward_moments = np.zeros(2)  # mean and variance; a variance of 0 means none yet
         self.env_steps = 0
 
     def linearizer(self) -> Linearizer:
         """What has been learned so far."""
         return Linearizer(self.description, self.learner.policy, self.normalizer)
+
+    def _kept_policy(self) -> sac.Policy:
+        """What the run is asked for: the last policy, or that of the best evaluation if there was a good one."""
+        return self.best_policy if self.config.keep_best and self.best_reach > 0 else self.learner.policy
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """Collect one episode for each of a batch of goals, then learn."""
@@ -158,8 +173,10 @@ class LinearizerTrainer:
         }
         last = epoch + 1 == self.epochs
         if self.config.evaluate_every and (last or (epoch + 1) % self.config.evaluate_every == 0):
-            found = evaluate_linearizer(self.linearizer(), seed=derive(self.seed, "evaluation", epoch))
-            metrics |= {f"evaluation/{name}": value for name, value in found.scalars().items()}
+            found = evaluate_linearizer(self.linearizer(), seed=derive(self.seed, "evaluation", epoch)).scalars()
+            metrics |= {f"evaluation/{name}": value for name, value in found.items()}
+            if found["reach"] > self.best_reach:
+                self.best_policy, self.best_reach = self.learner.policy, np.array(found["reach"])
         return metrics
 
     def _goals(self, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
@@ -198,14 +215,21 @@ class LinearizerTrainer:
             moved = chunk_differences(states, trajectories.lengths, config.macro_length)
             features = inner_product_features(moved, config.macro_length)[..., : held.shape[-1]]
         reward = (features * held).sum(axis=-1)[mask] + bonus[mask]
+        # n steps are taken together, or as many as the episode still has; later ones count less.
+        steps = np.arange(mask.shape[1])
+        together = np.clip(trajectories.lengths[:, None] - steps, 1, config.n_step)
+        after = steps + together
+        ends = ends[np.arange(len(states))[:, None], after - 1]
+        add = partial(discounted_sums, mask=mask, steps=config.n_step, discount=config.discount)
         columns = {
             "states": states[:, :-1][mask],
-            "next_states": states[:, 1:][mask],
+            "next_states": states[np.arange(len(states))[:, None], after][mask],
             "goals": held[mask],
             "actions": trajectories.actions[mask],
-            "features": features[mask],
-            "bonus": bonus[mask],
-            "dones": ends[mask].astype(np.float32),
+            "features": add(features)[mask],
+            "bonus": add(bonus)[mask],
+            "effort": add((trajectories.actions**2).sum(axis=-1))[mask],
+            "dones": (1 - config.discount ** (together - 1) * ~ends)[mask].astype(np.float32),
         }
         if config.normalize_reward:
             columns["features"], columns["bonus"] = np.zeros_like(columns["features"]), self._standardize(reward)
@@ -231,7 +255,7 @@ class LinearizerTrainer:
         seen = seen_transitions(self.frame, columns, goals)
         scale = self.config.reward_scale
         features = scale * seen.features
-        bonus = scale * (columns["bonus"] - action_cost * jnp.sum(seen.actions**2, axis=-1))[..., None]
+        bonus = scale * (columns["bonus"] - action_cost * columns["effort"])[..., None]
         if self.config.critic == "vector":
             rewards = jnp.concatenate([features, bonus], axis=-1)
             weights = jnp.concatenate([seen.goals, jnp.ones_like(bonus)], axis=-1)
@@ -257,8 +281,10 @@ class LinearizerTrainer:
     def state(self) -> Arrays:
         """Networks, optimisers, replay buffer, normalisers and counters."""
         return {
+            **checkpoint.flatten(self._kept_policy(), POLICY_PREFIX),
             **self.learner.state(),
             **self.normalizer.state(),
+            "best_reach": self.best_reach,
             "reward_moments": self.reward_moments,
             "env_steps": np.array(self.env_steps),
         }
@@ -266,6 +292,8 @@ class LinearizerTrainer:
     def restore(self, arrays: Arrays) -> None:
         """Continue from a saved state."""
         self.learner.restore(arrays)
+        self.best_policy = checkpoint.unflatten(self.best_policy, arrays, POLICY_PREFIX)
+        self.best_reach = arrays["best_reach"]
         self.reward_moments = arrays["reward_moments"]
         self.normalizer = Normalizer.from_state(arrays)
         self.env_steps = int(arrays["env_steps"])

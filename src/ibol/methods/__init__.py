@@ -11,7 +11,7 @@ from ibol.methods.discovery import replace_linearizer
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.runs.loop import RunSettings, Trainer, train
 
-DISCOVERY = {"ibol": "ibol.methods.ibol"}
+DISCOVERY = {name: f"ibol.methods.{name}" for name in ("ibol", "diayn", "valor", "dads")}
 """The methods of skill discovery."""
 METHODS = {"linearize": "ibol.linearizer.training", "sac": "ibol.methods.sac", **DISCOVERY}
 

@@ -1,23 +1,30 @@
-"""What all methods of skill discovery share: their settings, the world that they act in, and a look at their skills."""
+"""What all methods of skill discovery share: their settings, their world, their training and a look at their skills."""
 
 import dataclasses
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.figures.skills import SkillPicture, eight_latents, plot_skills
-from ibol.learners.normalizer import Normalizer, find_normalizer
+from ibol.learners import sac
+from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer, omit
+from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information
-from ibol.seeding import derive
-from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SkillDescription, Skills
+from ibol.runs import checkpoint
+from ibol.runs.checkpoint import Arrays
+from ibol.seeding import derive, generator
+from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills
 
 Sees = Literal["all", "location", "no_location"]
 _PICTURE_EPISODES = 6  # as the paper's
@@ -44,6 +51,8 @@ class DiscoveryConfig:
     """A distortion of the goals' x-y plane below the policies."""
     hidden: tuple[int, ...] = (512, 512)
     """Widths of the hidden layers; the first is also that of the encoder's LSTM."""
+    layer_norm: bool = False
+    """Layer normalisation in policies and critics."""
     learning_rate: float = 1e-4
     """Adam's learning rate for all networks."""
     final_learning_rate: float = 1.0
@@ -70,6 +79,7 @@ class World:
             raise IbolError("a distortion of the goals needs a linearizer")
         self.state_dim, self.action_dim = sizes(self.env)
         self.horizon = self.env.horizon
+        self.macro_length = 1 if self.linearizer is None else self.linearizer.macro_length
         self.location_dims = self.env.location_dims
         self.encoder_dims = self._seen(config.encoder_sees)
         visible = self._seen(config.policy_sees)
@@ -102,6 +112,7 @@ class World:
             location_dims=self.location_dims,
             omitted=self.omitted,
             hidden=tuple(self.config.hidden),
+            layer_norm=self.config.layer_norm,
             linearized=self.linearizer is not None,
             distortion=self.config.distortion,
         )
@@ -111,6 +122,124 @@ class World:
         file = directory / LINEARIZER_FILE
         if self.linearizer is not None and self.config.linearizer != str(file):  # a resumed run has its own already
             self.linearizer.save(file, {"source": self.config.linearizer})
+
+
+class DiscoveryTrainer(ABC):
+    """A latent for each episode, episodes, learning from them: what differs is `learn`, and what is kept of it."""
+
+    headline: tuple[str, ...] = ("objective", "evaluation/information", "evaluation/spread")
+    title: str
+    """The method's name in pictures."""
+
+    def __init__(self, env: str, env_settings: EnvSettings, config: DiscoveryConfig, seed: int) -> None:
+        self.seed, self.epochs = seed, config.epochs
+        self.discovery = config
+        self.world = World(env, env_settings, config)
+        self.normalizer = self.world.normalizer(seed)
+        self.env_steps = 0
+        self.directory: Path | None = None
+
+    @property
+    @abstractmethod
+    def skill_policy(self) -> sac.Policy:
+        """pi(. | s, z) as it is now."""
+
+    @abstractmethod
+    def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
+        """Learn from an epoch's episodes; returns its metrics."""
+
+    @abstractmethod
+    def learned(self) -> Arrays:
+        """All that learns, by name."""
+
+    @abstractmethod
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
+
+    def behaviour(self, latents: NDArray[np.float32], key: jax.Array) -> Act:
+        """How episodes are collected: by samples of the skill policy."""
+
+        def act(states: NDArray[np.float32], step: int) -> jax.Array:
+            return sac.sample_actions(self.skill_policy, self.inputs(states, latents), key, step)
+
+        return act
+
+    def inputs(self, states: NDArray[np.float32], latents: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What a policy sees of raw states and latents."""
+        return np.concatenate([omit(self.normalizer(states), self.world.omitted), latents], axis=-1)
+
+    def skills(self) -> Skills:
+        """What has been learned so far."""
+        return Skills(self.world.describe_skills(), self.skill_policy, self.normalizer, self.world.linearizer)
+
+    def explore(self, latents: NDArray[np.float32], epoch: int) -> Trajectories:
+        """One episode for each latent."""
+        key = jax.random.key(derive(self.seed, "exploration", epoch))
+        return collect(self.world.env, self.behaviour(latents, key), seed=derive(self.seed, "episodes", epoch))
+
+    def train_epoch(self, epoch: int) -> dict[str, float]:
+        """Collect one episode for each of a batch of latents, then learn."""
+        config = self.discovery
+        shape = (config.episodes_per_epoch, config.latent_dim)
+        latents = generator(self.seed, "latents", epoch).standard_normal(shape).astype(np.float32)
+        trajectories = self.explore(latents, epoch)
+        info = self.learn(trajectories, latents, epoch)
+        if config.normalizer == "ema":
+            visited = np.arange(trajectories.states.shape[1]) <= trajectories.lengths[:, None]
+            states = trajectories.states[visited]
+            self.normalizer.update(states, epoch_weight(len(states)))
+        steps = trajectories.num_steps * self.world.macro_length
+        self.env_steps += steps
+        metrics = {
+            "env_steps": self.env_steps,
+            "episode_length": float(trajectories.lengths.mean()),
+            **info,
+            "epoch_env_steps": steps,
+        }
+        last = epoch + 1 == self.epochs
+        if config.evaluate_every and (last or (epoch + 1) % config.evaluate_every == 0):
+            metrics |= self._look(epoch)
+        return metrics
+
+    def _look(self, epoch: int) -> dict[str, float]:
+        picture = None if self.directory is None else self.directory / "pictures" / f"epoch-{epoch + 1:06d}.png"
+        found = look(
+            self.skills(),
+            trajectories=self.discovery.evaluation_trajectories,
+            seed=derive(self.seed, "evaluation", epoch),
+            picture=picture,
+            title=f"{self.title} on {self.world.name} after {epoch + 1} epochs",
+        )
+        return {f"evaluation/{name}": value for name, value in found.items()}
+
+    def keep(self, directory: Path) -> None:
+        """Put the linearizer into the run, and the pictures."""
+        self.directory = directory
+        (directory / "pictures").mkdir(exist_ok=True)
+        self.world.keep(directory)
+
+    def describe(self) -> dict[str, Any]:
+        """What kind of skills they are."""
+        return {"skills": dataclasses.asdict(self.world.describe_skills())}
+
+    def state(self) -> Arrays:
+        """All that learns, normaliser and counters; the skill policy under the name that `load_skills` knows."""
+        return {
+            **checkpoint.flatten(self.skill_policy, SKILLS_PREFIX),
+            **self.learned(),
+            **self.normalizer.state(),
+            "env_steps": np.array(self.env_steps),
+        }
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from a saved state."""
+        self.restore_learned(arrays)
+        self.normalizer = Normalizer.from_state(arrays)
+        self.env_steps = int(arrays["env_steps"])
+
+    def checkpoint_bytes(self) -> int:
+        """As much as there is now."""
+        return sum(value.nbytes for value in self.state().values())
 
 
 def find_linearizer(env: str, source: str) -> Linearizer | None:

@@ -13,8 +13,7 @@ one number for each trajectory, as its return. The skill policy never acts while
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,18 +25,17 @@ from numpy.typing import NDArray
 
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
-from ibol.learners.normalizer import Normalizer, epoch_weight, omit
+from ibol.learners.normalizer import omit
 from ibol.learners.rate import falling
-from ibol.learners.rollout import Trajectories, collect
-from ibol.methods.discovery import DiscoveryConfig, World, look
+from ibol.learners.rollout import Act, Trajectories
+from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
+from ibol.methods.policy_gradient import gaussian_log_prob, policy_log_prob, surrogate, time_mean
 from ibol.nn.networks import BetaPolicy, RecurrentBetaPolicy, TrajectoryEncoder
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory
-from ibol.seeding import derive, generator
-from ibol.skills.policy import Skills, describe, skills_of
-
-_LOG_2PI = float(np.log(2 * np.pi))
+from ibol.seeding import derive
+from ibol.skills.policy import Skills, skills_of
 
 
 @dataclass(frozen=True)
@@ -104,18 +102,6 @@ class Terms(NamedTuple):
     auxiliary: Array
 
 
-def time_mean(values: Array, lengths: Array) -> Array:
-    """Means over each trajectory's valid steps, (B, T) to (B,)."""
-    return jnp.sum(jnp.where(_valid(values, lengths), values, 0.0), axis=1) / lengths
-
-
-def policy_log_prob(policy: BetaPolicy, states: Array, latents: Array, goals: Array) -> Array:
-    """log pi(g | s, z) for (..., T) steps, each trajectory with its one latent (..., d)."""
-    held = jnp.broadcast_to(latents[..., None, :], (*latents.shape[:-1], goals.shape[-2], latents.shape[-1]))
-    seen = jnp.broadcast_to(states, (*held.shape[:-1], states.shape[-1]))
-    return policy(jnp.concatenate([seen, held], axis=-1)).log_prob(goals)
-
-
 def sampling_log_prob(policy: BetaPolicy | RecurrentBetaPolicy, batch: Batch) -> Array:
     """log pi_s(g_t | s_t, u), or without u log pi_s(g_t | s_0:t): (B, T)."""
     if isinstance(policy, RecurrentBetaPolicy):
@@ -129,7 +115,7 @@ def objective(networks: Networks, batch: Batch, key: Array, config: IBOLConfig) 
     noise = jax.random.normal(key, (config.latent_samples, *mean.shape))
     imitation = policy_log_prob(networks.skill, batch.states, mean + std * noise, batch.goals).mean(axis=0)
     compression = 0.5 * jnp.sum(mean**2 + std**2 - 1 - 2 * jnp.log(std), axis=-1)
-    auxiliary = jnp.sum(-0.5 * ((batch.u - mean) / std) ** 2 - jnp.log(std) - 0.5 * _LOG_2PI, axis=-1)
+    auxiliary = gaussian_log_prob(mean, std, batch.u)
     return Terms(time_mean(imitation, batch.lengths), compression, auxiliary)
 
 
@@ -170,17 +156,11 @@ def losses(
 ) -> tuple[Array, dict[str, Array]]:
     """The loss of encoder and skill policy plus that of the sampling policy; neither reaches the other's networks."""
     terms = objective(networks, batch, key, config)
-    returns = jax.lax.stop_gradient(returns_of(terms, marginal_term, config))
-    advantage = returns
-    if config.normalize_advantage:
-        advantage = (returns - returns.mean()) / (returns.std() + 1e-8)
+    returns = returns_of(terms, marginal_term, config)
     log_prob = sampling_log_prob(networks.sampling, batch)  # (B, T)
-    gain = log_prob * advantage[:, None]
-    if config.clip:
-        ratio = jnp.exp(log_prob - old_log_prob)
-        clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
-        gain = jnp.minimum(ratio * advantage[:, None], clipped * advantage[:, None])
-    sampling_loss = -jnp.mean(jnp.sum(jnp.where(_valid(gain, batch.lengths), gain, 0.0), axis=1))
+    sampling_loss = -surrogate(
+        log_prob, old_log_prob, returns, batch.lengths, normalize=config.normalize_advantage, clip=config.clip
+    )
     skill_loss = -jnp.mean(skill_objective(terms, config))
     info = {
         "objective": returns.mean(),
@@ -216,131 +196,72 @@ def update_epoch(
     return state, jax.tree.map(lambda values: values[0], infos)
 
 
-class IBOLTrainer:
-    """Collects trajectories of the sampling policy, and learns."""
+class IBOLTrainer(DiscoveryTrainer):
+    """Collects trajectories of the sampling policy, and learns; their latents are the u."""
 
-    headline = ("objective", "evaluation/information", "evaluation/spread")
+    title = "IBOL"
 
     def __init__(self, env: str, env_settings: EnvSettings, config: IBOLConfig, seed: int) -> None:
-        self.config, self.seed, self.epochs = config, seed, config.epochs
-        self.world = World(env, env_settings, config)
-        self.normalizer = self.world.normalizer(seed)
+        super().__init__(env, env_settings, config, seed)
+        self.config = config
         inputs, goals = self.world.state_dim + config.latent_dim, self.world.action_dim
         keys = jax.random.split(jax.random.key(derive(seed, "networks")), 3)
+        make = partial(BetaPolicy, inputs, goals, config.hidden, layer_norm=config.layer_norm)
         remembering = RecurrentBetaPolicy(self.world.state_dim, goals, config.hidden, keys[0])
         networks = Networks(
-            sampling=BetaPolicy(inputs, goals, config.hidden, keys[0]) if config.use_u else remembering,
+            sampling=make(key=keys[0]) if config.use_u else remembering,
             encoder=TrajectoryEncoder(len(self.world.encoder_dims), config.latent_dim, config.hidden, keys[1]),
-            skill=BetaPolicy(inputs, goals, config.hidden, keys[2]),
+            skill=make(key=keys[2]),
         )
         optimizer = optax.adam(config.learning_rate).init(eqx.filter(networks, eqx.is_array))
-        self.learned = State(networks, optimizer)
-        self.env_steps = 0
-        self.directory: Path | None = None
+        self.training = State(networks, optimizer)
 
-    def skills(self) -> Skills:
-        """What has been learned so far."""
-        skill = self.learned.networks.skill
-        return Skills(self.world.describe_skills(), skill, self.normalizer, self.world.linearizer)
+    @property
+    def skill_policy(self) -> BetaPolicy:
+        """The skill policy as it is now."""
+        return self.training.networks.skill
 
-    def train_epoch(self, epoch: int) -> dict[str, float]:
-        """Collect one episode for each of a batch of u, then learn."""
-        config = self.config
-        shape = (config.episodes_per_epoch, config.latent_dim)
-        u = generator(self.seed, "u", epoch).standard_normal(shape).astype(np.float32)
-        trajectories = self._explore(u, epoch)
-        key = jax.random.key(derive(self.seed, "updates", epoch))
-        rate = falling(config.final_learning_rate, epoch, config.epochs)
-        self.learned, info = update_epoch(self.learned, self._batch(trajectories, u), key, config, rate)
-        if config.normalizer == "ema":
-            visited = np.arange(trajectories.states.shape[1]) <= trajectories.lengths[:, None]
-            states = trajectories.states[visited]
-            self.normalizer.update(states, epoch_weight(len(states)))
-        steps = trajectories.num_steps * self.skills().macro_length
-        self.env_steps += steps
-        metrics = {
-            "env_steps": self.env_steps,
-            "episode_length": float(trajectories.lengths.mean()),
-            **{name: float(value) for name, value in info.items()},
-            "epoch_env_steps": steps,
-        }
-        last = epoch + 1 == self.epochs
-        if config.evaluate_every and (last or (epoch + 1) % config.evaluate_every == 0):
-            metrics |= self._look(epoch)
-        return metrics
-
-    def _explore(self, u: NDArray[np.float32], epoch: int) -> Trajectories:
-        key = jax.random.key(derive(self.seed, "exploration", epoch))
-
-        policy = self.learned.networks.sampling
-        memory = policy.start(len(u)) if isinstance(policy, RecurrentBetaPolicy) else None
+    def behaviour(self, latents: NDArray[np.float32], key: Array) -> Act:
+        """Samples of the sampling policy; without u it remembers its states instead."""
+        policy = self.training.networks.sampling
+        memory = policy.start(len(latents)) if isinstance(policy, RecurrentBetaPolicy) else None
 
         def act(states: NDArray[np.float32], step: int) -> Array:
             nonlocal memory
+            if not isinstance(policy, RecurrentBetaPolicy) or memory is None:
+                return sac.sample_actions(policy, self.inputs(states, latents), key, step)
             seen = omit(self.normalizer(states), self.world.omitted)
-            if memory is None:
-                return sac.sample_actions(policy, np.concatenate([seen, u], axis=-1), key, step)
             memory, goals = _sample_next(policy, memory, seen, key, step)
             return goals
 
-        return collect(self.world.env, act, seed=derive(self.seed, "episodes", epoch))
+        return act
 
-    def _batch(self, trajectories: Trajectories, u: NDArray[np.float32]) -> Batch:
-        """The encoder does not see the last state, as in the authors' code."""
+    def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
+        """The gradient steps of an epoch."""
+        key = jax.random.key(derive(self.seed, "updates", epoch))
+        rate = falling(self.config.final_learning_rate, epoch, self.epochs)
+        batch = self.batch(trajectories, latents)
+        self.training, info = update_epoch(self.training, batch, key, self.config, rate)
+        return {name: float(value) for name, value in info.items()}
+
+    def batch(self, trajectories: Trajectories, latents: NDArray[np.float32]) -> Batch:
+        """What the networks see; not the last state, as in the authors' code."""
         states = self.normalizer(trajectories.states[:, :-1])
         return Batch(
             states=jnp.asarray(omit(states, self.world.omitted)),
             encoded=jnp.asarray(states[..., list(self.world.encoder_dims)]),
             goals=jnp.asarray(trajectories.actions),
             lengths=jnp.asarray(trajectories.lengths),
-            u=jnp.asarray(u),
+            u=jnp.asarray(latents),
         )
 
-    def _look(self, epoch: int) -> dict[str, float]:
-        picture = None if self.directory is None else self.directory / "pictures" / f"epoch-{epoch + 1:06d}.png"
-        found = look(
-            self.skills(),
-            trajectories=self.config.evaluation_trajectories,
-            seed=derive(self.seed, "evaluation", epoch),
-            picture=picture,
-            title=f"IBOL on {self.world.name} after {epoch + 1} epochs",
-        )
-        return {f"evaluation/{name}": value for name, value in found.items()}
+    def learned(self) -> Arrays:
+        """Networks and optimiser by name."""
+        return checkpoint.flatten(self.training, "training/")
 
-    def keep(self, directory: Path) -> None:
-        """Put the linearizer into the run, and the pictures."""
-        self.directory = directory
-        (directory / "pictures").mkdir(exist_ok=True)
-        self.world.keep(directory)
-
-    def describe(self) -> dict[str, Any]:
-        """What kind of skills they are."""
-        return describe(self.world.describe_skills())
-
-    def state(self) -> Arrays:
-        """Networks, optimisers, normaliser and counters; the skill policy under the name that `load_skills` knows."""
-        networks = self.learned.networks
-        return {
-            **checkpoint.flatten(networks.skill, "skills/"),
-            **checkpoint.flatten((networks.sampling, networks.encoder), "training/"),
-            **checkpoint.flatten(self.learned.optimizer, "optimizer/"),
-            **self.normalizer.state(),
-            "env_steps": np.array(self.env_steps),
-        }
-
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from a saved state."""
-        networks = self.learned.networks
-        sampling, encoder = checkpoint.unflatten((networks.sampling, networks.encoder), arrays, "training/")
-        skill = checkpoint.unflatten(networks.skill, arrays, "skills/")
-        optimizer = checkpoint.unflatten(self.learned.optimizer, arrays, "optimizer/")
-        self.learned = State(Networks(sampling, encoder, skill), optimizer)
-        self.normalizer = Normalizer.from_state(arrays)
-        self.env_steps = int(arrays["env_steps"])
-
-    def checkpoint_bytes(self) -> int:
-        """Networks and optimisers."""
-        return sum(value.nbytes for value in self.state().values())
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
+        self.training = checkpoint.unflatten(self.training, arrays, "training/")
 
 
 def create_trainer(env: str, env_settings: EnvSettings, config: IBOLConfig, seed: int) -> IBOLTrainer:
@@ -359,7 +280,3 @@ def _sample_next(
 ) -> tuple[tuple[Array, Array], Array]:
     memory, distribution = policy.step(memory, states)
     return memory, distribution.sample(jax.random.fold_in(key, step))
-
-
-def _valid(values: Array, lengths: Array) -> Array:
-    return jnp.arange(values.shape[1]) < lengths[:, None]

@@ -16,7 +16,7 @@ from ibol.nn.distributions import ScaledBeta, TanhNormal
 
 Activation = Callable[[Array], Array]
 Initializer = Literal["xavier_uniform", "xavier_normal"]
-_STD_FLOOR = 1e-6
+STD_FLOOR = 1e-6
 
 
 class Dense(eqx.Module):
@@ -248,4 +248,4 @@ class TrajectoryEncoder(eqx.Module):
         """Mean and standard deviation, each (B, d), for trajectories (B, T, n) with valid lengths (B,)."""
         outputs = self.lstm(states, lengths)
         average = outputs.sum(axis=1) / lengths[:, None]
-        return self.mean(average), jnp.maximum(jnp.exp(self.log_std(average)), _STD_FLOOR)
+        return self.mean(average), jnp.maximum(jnp.exp(self.log_std(average)), STD_FLOOR)

@@ -5,7 +5,6 @@ latents = skills.sample_latents(100, seed=0)         # (100, d), from N(0, I)
 found = skills.rollout(latents, seed=0)              # found.states (100, horizon + 1, n), found.lengths (100,)
 """
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +29,7 @@ from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.seeding import generator
 
 LINEARIZER_FILE = "linearizer.safetensors"
+SKILLS_PREFIX = "skills/"
 POLICIES: dict[str, type[BetaPolicy] | type[TanhGaussianPolicy]] = {
     "beta": BetaPolicy,
     "tanh_gaussian": TanhGaussianPolicy,
@@ -52,6 +52,7 @@ class SkillDescription:
     """State dimensions that the skill policy does not see."""
     hidden: tuple[int, ...]
     policy: Literal["beta", "tanh_gaussian"] = "beta"
+    layer_norm: bool = False
     linearized: bool = True
     distortion: str = "none"
 
@@ -64,7 +65,8 @@ class SkillDescription:
     def policy_template(self) -> Policy:
         """A policy of the right shape."""
         make = POLICIES[self.policy]
-        return make(self.state_dim + self.latent_dim, self.action_dim, self.hidden, jax.random.key(0))
+        inputs = self.state_dim + self.latent_dim
+        return make(inputs, self.action_dim, self.hidden, jax.random.key(0), self.layer_norm)
 
 
 class Skills:
@@ -160,17 +162,12 @@ def skills_of(run: RunDirectory) -> Skills:
     if "skills" not in run.config:
         raise IbolError(f"{run.path} is a run of 'ibol {run.config['command']}' and holds no skills")
     description = SkillDescription.from_json(run.config["skills"])
-    arrays, _ = run.load_checkpoint(lambda name: name.startswith(("skills/", "normalizer/")))
+    arrays, _ = run.load_checkpoint(lambda name: name.startswith((SKILLS_PREFIX, "normalizer/")))
     linearizer = load_linearizer(run.path / LINEARIZER_FILE) if description.linearized else None
     return assemble(description, arrays, linearizer)
 
 
 def assemble(description: SkillDescription, arrays: Arrays, linearizer: Linearizer | None) -> Skills:
     """Skills from their arrays; they must fit the description."""
-    network = checkpoint.unflatten(description.policy_template(), arrays, "skills/")
+    network = checkpoint.unflatten(description.policy_template(), arrays, SKILLS_PREFIX)
     return Skills(description, network, Normalizer.from_state(arrays), linearizer)
-
-
-def describe(description: SkillDescription) -> dict[str, Any]:
-    """For config.json."""
-    return {"skills": dataclasses.asdict(description)}

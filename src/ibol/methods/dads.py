@@ -1,0 +1,182 @@
+"""DADS ("Dynamics-Aware Discovery of Skills"), with continuous latents as in the paper's comparison.
+
+Skill dynamics q(s' - s | s, z) predict where a skill leads, and reward the skill policy for steps that its own latent
+predicts better than others do:
+
+    r = log q(d | s, z) - log mean_i q(d | s, z_i),    z_i ~ p(z),    d = s' - s,    policy by SAC
+
+where the mean is over L latents and z itself. q is a mixture of Gaussians with unit variance, of batch-normalised d.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from ibol.envs.settings import EnvSettings
+from ibol.methods.sac_discovery import Observed, SACDiscoveryConfig, SACDiscoveryTrainer
+from ibol.nn.networks import Dense, Trunk
+from ibol.runs.directory import RunDirectory
+from ibol.skills.policy import Skills, skills_of
+
+_LOG_2PI = float(np.log(2 * np.pi))
+_EPSILON = 1e-5
+_LIMIT = 50.0  # of a difference of log likelihoods
+
+
+@dataclass(frozen=True)
+class DADSConfig(SACDiscoveryConfig):
+    """Settings of DADS; the preset gives the defaults."""
+
+    prior_samples: int = 100
+    """L, the latents that a step is compared with."""
+    mixture: int = 4
+    """Gaussians in the skill dynamics."""
+    statistics_rate: float = 0.01
+    """How fast the running statistics of the batch normalisation follow the minibatches."""
+
+
+CONFIG = DADSConfig
+
+
+class Statistics(eqx.Module):
+    """Mean and variance for normalisation."""
+
+    mean: Array
+    var: Array
+
+    @classmethod
+    def of(cls, values: Array) -> "Statistics":
+        """Those of a batch (B, k)."""
+        return cls(values.mean(axis=0), values.var(axis=0))
+
+    def __call__(self, values: Array) -> Array:
+        """Normalised values (..., k)."""
+        return (values - self.mean) / jnp.sqrt(self.var + _EPSILON)
+
+    def follow(self, other: "Statistics", rate: float) -> "Statistics":
+        """A step of the moving average."""
+        return jax.tree.map(lambda old, new: (1 - rate) * old + rate * new, self, other)
+
+
+class SkillDynamics(eqx.Module):
+    """q(d | s, z) of normalised differences; s comes normalised, and is scaled and shifted as the network likes."""
+
+    scale: Array
+    shift: Array
+    trunk: Trunk
+    means: Dense
+    logits: Dense
+
+    def __init__(
+        self, inputs: int, outputs: int, latents: int, mixture: int, hidden: tuple[int, ...], key: Array
+    ) -> None:
+        trunk_key, means_key, logits_key = jax.random.split(key, 3)
+        self.scale, self.shift = jnp.ones(inputs), jnp.zeros(inputs)
+        self.trunk = Trunk(inputs + latents, hidden, jax.nn.relu, "xavier_uniform", trunk_key)
+        self.means = Dense(hidden[-1], mixture * outputs, "xavier_uniform", means_key)
+        self.logits = Dense(hidden[-1], mixture, "xavier_uniform", logits_key)
+
+    def log_prob(self, states: Array, latents: Array, moved: Array) -> Array:
+        """log q for normalised states (..., k), latents (..., d) and normalised differences (..., m)."""
+        features = self.trunk(jnp.concatenate([states * self.scale + self.shift, latents], axis=-1))
+        logits = jax.nn.log_softmax(self.logits(features))
+        means = self.means(features).reshape(*logits.shape, moved.shape[-1])
+        squares = jnp.sum((moved[..., None, :] - means) ** 2, axis=-1)
+        return jax.nn.logsumexp(logits - 0.5 * squares, axis=-1) - 0.5 * moved.shape[-1] * _LOG_2PI
+
+
+class Model(eqx.Module):
+    """The skill dynamics, the running statistics of their inputs and outputs, and the optimiser."""
+
+    dynamics: SkillDynamics
+    seen: Statistics
+    moved: Statistics
+    optimizer: optax.OptState
+
+
+@partial(jax.jit, static_argnames="config")
+def fit(
+    model: Model, states: Array, moved: Array, latents: Array, config: DADSConfig, rate: float
+) -> tuple[Model, Array]:
+    """Ascend log q(d | s, z) along the minibatches, normalised by their own statistics."""
+    adam = optax.adam(config.learning_rate)
+
+    def step(model: Model, batch: tuple[Array, Array, Array]) -> tuple[Model, Array]:
+        states, moved, latents = batch
+        seen, differences = Statistics.of(states), Statistics.of(moved)
+
+        def loss(dynamics: SkillDynamics) -> Array:
+            return -dynamics.log_prob(seen(states), latents, differences(moved)).mean()
+
+        value, grads = jax.value_and_grad(loss)(model.dynamics)
+        steps, optimizer = adam.update(grads, model.optimizer)
+        steps = jax.tree.map(lambda step: rate * step, steps)
+        dynamics, speed = optax.apply_updates(model.dynamics, steps), config.statistics_rate
+        return Model(dynamics, model.seen.follow(seen, speed), model.moved.follow(differences, speed), optimizer), value
+
+    model, losses = jax.lax.scan(step, model, (states, moved, latents))
+    return model, losses.mean()
+
+
+@partial(jax.jit, static_argnames="config")
+def reward(model: Model, states: Array, moved: Array, latents: Array, key: Array, config: DADSConfig) -> Array:
+    """log(L + 1) - log(1 + sum_i q(d | s, z_i) / q(d | s, z)): transition by transition, to stay in the cache."""
+    seen, differences = model.seen(states), model.moved(moved)
+
+    def some(x: tuple[Array, Array, Array, Array]) -> Array:
+        states, moved, latents, key = x
+        others = jax.random.normal(key, (config.prior_samples, *latents.shape))
+        own = model.dynamics.log_prob(states, latents, moved)
+        states, moved = (jnp.broadcast_to(v, (config.prior_samples, *v.shape)) for v in (states, moved))
+        apart = jnp.clip(model.dynamics.log_prob(states, others, moved) - own, -_LIMIT, _LIMIT)
+        return jnp.log(config.prior_samples + 1.0) - jnp.log1p(jnp.sum(jnp.exp(apart), axis=0))
+
+    return jax.lax.map(some, (seen, differences, latents, jax.random.split(key, len(latents))))
+
+
+class DADSTrainer(SACDiscoveryTrainer):
+    """SAC on the skill dynamics' reward."""
+
+    title = "DADS"
+
+    @property
+    def _inputs(self) -> list[int]:
+        """Which of the observed dimensions the dynamics start from: not those that the policy does not see."""
+        dims = self.world.encoder_dims
+        return [i for i, dim in enumerate(dims) if dim not in self.world.omitted]
+
+    def _parts(self, observed: Observed) -> tuple[Array, Array, Array]:
+        return observed.states[..., self._inputs], observed.next_states - observed.states, observed.latents
+
+    def create_model(self, key: Array) -> Model:
+        """Fresh dynamics."""
+        config, outputs, inputs = self.config, len(self.world.encoder_dims), len(self._inputs)
+        assert isinstance(config, DADSConfig)
+        dynamics = SkillDynamics(inputs, outputs, config.latent_dim, config.mixture, config.hidden, key)
+        optimizer = optax.adam(config.learning_rate).init(eqx.filter(dynamics, eqx.is_array))
+        seen, moved = (Statistics(jnp.zeros(size), jnp.ones(size)) for size in (inputs, outputs))
+        return Model(dynamics, seen, moved, optimizer)
+
+    def fit(self, model: Model, observed: Observed, rate: float) -> tuple[Model, Array]:
+        """Train the skill dynamics."""
+        return fit(model, *self._parts(observed), self.config, rate)
+
+    def reward(self, model: Model, observed: Observed, key: Array) -> Array:
+        """How much better the step is predicted by its own latent than by others."""
+        return reward(model, *self._parts(observed), key, self.config)
+
+
+def create_trainer(env: str, env_settings: EnvSettings, config: DADSConfig, seed: int) -> DADSTrainer:
+    """A trainer at epoch 0."""
+    return DADSTrainer(env, env_settings, config, seed)
+
+
+def load_policy(run: RunDirectory) -> Skills:
+    """The skills of the run's newest good checkpoint."""
+    return skills_of(run)

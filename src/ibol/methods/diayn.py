@@ -1,0 +1,110 @@
+"""DIAYN ("Diversity is All You Need"), with continuous latents as in the paper's comparison.
+
+A discriminator q(z | s') guesses the latent from the state that a step led to, and rewards the skill policy for being
+recognised:
+
+    r = log q(z | s') - log p(z),    q trained on  max E[log q(z | s')],    policy by SAC.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from ibol.envs.settings import EnvSettings
+from ibol.methods.policy_gradient import gaussian_log_prob
+from ibol.methods.sac_discovery import Observed, SACDiscoveryConfig, SACDiscoveryTrainer
+from ibol.nn.networks import MLP, STD_FLOOR
+from ibol.runs.directory import RunDirectory
+from ibol.skills.policy import Skills, skills_of
+
+
+@dataclass(frozen=True)
+class DIAYNConfig(SACDiscoveryConfig):
+    """Settings of DIAYN; the preset gives the defaults."""
+
+
+CONFIG = DIAYNConfig
+
+
+class Discriminator(eqx.Module):
+    """q(z | s'), a diagonal Gaussian."""
+
+    mean: MLP
+    log_std: MLP
+
+    def __init__(self, inputs: int, latents: int, hidden: tuple[int, ...], key: Array) -> None:
+        mean_key, std_key = jax.random.split(key)
+        self.mean = MLP(inputs, latents, hidden, jax.nn.relu, "xavier_uniform", mean_key)
+        self.log_std = MLP(inputs, latents, hidden, jax.nn.relu, "xavier_uniform", std_key)
+
+    def log_prob(self, next_states: Array, latents: Array) -> Array:
+        """log q(z | s') for states (..., k) and latents (..., d)."""
+        std = jnp.maximum(jnp.exp(self.log_std(next_states)), STD_FLOOR)
+        return gaussian_log_prob(self.mean(next_states), std, latents)
+
+
+class Model(eqx.Module):
+    """The discriminator and its optimiser."""
+
+    discriminator: Discriminator
+    optimizer: optax.OptState
+
+
+@partial(jax.jit, static_argnames="learning_rate")
+def fit(model: Model, observed: Observed, learning_rate: float, rate: float) -> tuple[Model, Array]:
+    """Ascend log q(z | s') along the minibatches."""
+    adam = optax.adam(learning_rate)
+
+    def loss(discriminator: Discriminator, batch: Observed) -> Array:
+        return -discriminator.log_prob(batch.next_states, batch.latents).mean()
+
+    def step(model: Model, batch: Observed) -> tuple[Model, Array]:
+        value, grads = jax.value_and_grad(loss)(model.discriminator, batch)
+        steps, optimizer = adam.update(grads, model.optimizer)
+        steps = jax.tree.map(lambda step: rate * step, steps)
+        return Model(optax.apply_updates(model.discriminator, steps), optimizer), value
+
+    model, losses = jax.lax.scan(step, model, observed)
+    return model, losses.mean()
+
+
+@jax.jit
+def reward(discriminator: Discriminator, observed: Observed) -> Array:
+    """log q(z | s') - log p(z)."""
+    latents = observed.latents
+    prior = gaussian_log_prob(jnp.zeros_like(latents), jnp.ones_like(latents), latents)
+    return discriminator.log_prob(observed.next_states, latents) - prior
+
+
+class DIAYNTrainer(SACDiscoveryTrainer):
+    """SAC on the discriminator's reward."""
+
+    title = "DIAYN"
+
+    def create_model(self, key: Array) -> Model:
+        """A fresh discriminator."""
+        discriminator = Discriminator(len(self.world.encoder_dims), self.config.latent_dim, self.config.hidden, key)
+        return Model(discriminator, optax.adam(self.config.learning_rate).init(eqx.filter(discriminator, eqx.is_array)))
+
+    def fit(self, model: Model, observed: Observed, rate: float) -> tuple[Model, Array]:
+        """Train the discriminator."""
+        return fit(model, observed, self.config.learning_rate, rate)
+
+    def reward(self, model: Model, observed: Observed, key: Array) -> Array:
+        """How well the latent is recognised."""
+        return reward(model.discriminator, observed)
+
+
+def create_trainer(env: str, env_settings: EnvSettings, config: DIAYNConfig, seed: int) -> DIAYNTrainer:
+    """A trainer at epoch 0."""
+    return DIAYNTrainer(env, env_settings, config, seed)
+
+
+def load_policy(run: RunDirectory) -> Skills:
+    """The skills of the run's newest good checkpoint."""
+    return skills_of(run)

@@ -1,0 +1,147 @@
+"""Skill discovery by SAC on an intrinsic reward, as DIAYN and DADS do it.
+
+A model of the latents is fitted to the transitions, and rewards them: with what can be told of z from s' (DIAYN), or of
+s' from z (DADS). Each epoch collects episodes with one latent each, fits the model, and takes SAC's gradient steps.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from ibol.envs.settings import EnvSettings
+from ibol.learners import sac
+from ibol.learners.normalizer import omit
+from ibol.learners.rate import falling
+from ibol.learners.replay import Columns
+from ibol.learners.rollout import Trajectories
+from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
+from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
+from ibol.nn.networks import BetaPolicy
+from ibol.runs import checkpoint
+from ibol.runs.checkpoint import Arrays
+from ibol.seeding import derive, generator
+
+
+@dataclass(frozen=True)
+class SACDiscoveryConfig(DiscoveryConfig, SACLearnerConfig):
+    """Settings that the methods with SAC share."""
+
+    model_steps: int = 64
+    """Gradient steps of the model in each epoch."""
+
+
+class Observed(NamedTuple):
+    """What the model sees of transitions, normalised."""
+
+    states: Array  # (..., k)
+    next_states: Array  # (..., k)
+    latents: Array  # (..., d)
+
+
+class SACDiscoveryTrainer(DiscoveryTrainer):
+    """Collects episodes of the skill policy, fits the model, and learns; a method gives the model."""
+
+    headline = ("intrinsic_reward", "evaluation/information", "evaluation/spread")
+
+    def __init__(self, env: str, env_settings: EnvSettings, config: SACDiscoveryConfig, seed: int) -> None:
+        super().__init__(env, env_settings, config, seed)
+        self.config = config
+        world, latents = self.world, config.latent_dim
+        columns: dict[str, tuple[int, ...]] = {
+            "states": (world.state_dim,),
+            "next_states": (world.state_dim,),
+            "latents": (latents,),
+            "actions": (world.action_dim,),
+            "dones": (),
+        }
+        self.learner = SACLearner(
+            config,
+            inputs=world.state_dim + latents,
+            actions=world.action_dim,
+            features=1,
+            columns=columns,
+            transitions_per_epoch=config.episodes_per_epoch * world.horizon,
+            seed=seed,
+            policy_type=BetaPolicy,
+        )
+        self.model: Any = self.create_model(jax.random.key(derive(seed, "model")))
+
+    @abstractmethod
+    def create_model(self, key: Array) -> Any:
+        """The model with its optimiser, at the start."""
+
+    @abstractmethod
+    def fit(self, model: Any, observed: Observed, rate: float) -> tuple[Any, Array]:
+        """A gradient step on each of the minibatches (steps, batch, ...); returns the mean loss too."""
+
+    @abstractmethod
+    def reward(self, model: Any, observed: Observed, key: Array) -> Array:
+        """The intrinsic reward of transitions of any leading shape."""
+
+    @property
+    def skill_policy(self) -> sac.Policy:
+        """The skill policy as it is now."""
+        return self.learner.policy
+
+    def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
+        """Fit the model, then take SAC's gradient steps on the reward that it gives."""
+        transitions = self._transitions(trajectories, latents)
+        self.learner.store(transitions)
+        rng, key = generator(self.seed, "minibatches", epoch), jax.random.key(derive(self.seed, "rewards", epoch))
+        minibatches = self._observed(self.learner.sample(rng, self.config.model_steps))
+        rate = falling(self.config.final_learning_rate, epoch, self.epochs)
+        self.model, loss = self.fit(self.model, minibatches, rate)
+        rewards = self.reward(self.model, self._observed(transitions), key)
+        if self.learner.replay is None:  # each transition is rewarded once, however often it is sampled
+            self.learner.store({**transitions, "rewards": np.asarray(rewards)})
+        sampled = self.learner.sample(rng, self.config.gradient_steps)
+        info = self.learner.update(self._compose(sampled, key), epoch)
+        return {"model_loss": float(loss), "intrinsic_reward": float(rewards.mean()), **info}
+
+    def _transitions(self, trajectories: Trajectories, latents: NDArray[np.float32]) -> Columns:
+        """The steps that were taken, one row each, with raw states."""
+        mask = trajectories.mask
+        ends = trajectories.ends(time_limits=not self.config.bootstrap_at_time_limit)
+        return {
+            "states": trajectories.states[:, :-1][mask],
+            "next_states": trajectories.states[:, 1:][mask],
+            "latents": np.repeat(latents[:, None], mask.shape[1], axis=1)[mask],
+            "actions": trajectories.actions[mask],
+            "dones": ends[mask].astype(np.float32),
+        }
+
+    def _observed(self, columns: Columns) -> Observed:
+        dims = list(self.world.encoder_dims)
+        states, after = (self.normalizer(columns[name])[..., dims] for name in ("states", "next_states"))
+        return Observed(jnp.asarray(states), jnp.asarray(after), jnp.asarray(columns["latents"]))
+
+    def _compose(self, columns: Columns, key: Array) -> sac.Batch:
+        known = "rewards" in columns
+        rewards = columns["rewards"] if known else self.reward(self.model, self._observed(columns), key)
+        inputs = [
+            np.concatenate([omit(self.normalizer(columns[name]), self.world.omitted), columns["latents"]], axis=-1)
+            for name in ("states", "next_states")
+        ]
+        return sac.Batch(
+            inputs=jnp.asarray(inputs[0]),
+            actions=jnp.asarray(columns["actions"]),
+            rewards=jnp.asarray(rewards)[..., None],
+            next_inputs=jnp.asarray(inputs[1]),
+            dones=jnp.asarray(columns["dones"]),
+            weights=jnp.ones((*columns["dones"].shape, 1)),
+        )
+
+    def learned(self) -> Arrays:
+        """SAC's networks, replay buffer and the model by name."""
+        return {**self.learner.state(), **checkpoint.flatten(self.model, "model/")}
+
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
+        self.learner.restore(arrays)
+        self.model = checkpoint.unflatten(self.model, arrays, "model/")

@@ -1,0 +1,188 @@
+"""VALOR ("Variational Option Discovery Algorithms"), with continuous latents as in the paper's comparison.
+
+A decoder p(z | s_0:T-1) guesses the latent from a whole trajectory of the skill policy, which follows the policy
+gradient with one return for each trajectory:
+
+    R = log p(z | s_0:T-1) - alpha sum_t log pi(a_t | s_t, z),    decoder on  max E[log p(z | s_0:T-1)].
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+from numpy.typing import NDArray
+
+from ibol.envs.settings import EnvSettings
+from ibol.learners.normalizer import omit
+from ibol.learners.rate import falling
+from ibol.learners.rollout import Trajectories
+from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
+from ibol.methods.policy_gradient import gaussian_log_prob, policy_log_prob, surrogate, time_sum
+from ibol.nn.networks import BetaPolicy, TrajectoryEncoder
+from ibol.runs import checkpoint
+from ibol.runs.checkpoint import Arrays
+from ibol.runs.directory import RunDirectory
+from ibol.seeding import derive
+from ibol.skills.policy import Skills, skills_of
+
+
+@dataclass(frozen=True)
+class VALORConfig(DiscoveryConfig):
+    """Settings of VALOR; the preset gives the defaults."""
+
+    alpha: float = 1e-3
+    """Weight of the entropy of the policy's actions."""
+    gradient_steps: int = 4
+    """Gradient steps in each epoch, all on the whole epoch."""
+    decoded_states: int = 20
+    """States of a trajectory that the decoder sees, evenly spaced; 0 shows all."""
+    normalize_advantage: bool = False
+    """Subtract the mean of the epoch's returns and divide by their standard deviation."""
+    clip: float = 0.0
+    """Clip the policy's probability ratios to 1 +- this (PPO); 0 is the plain policy gradient."""
+
+
+CONFIG = VALORConfig
+
+
+class Networks(eqx.Module):
+    """The skill policy and the decoder."""
+
+    skill: BetaPolicy
+    decoder: TrajectoryEncoder
+
+
+class State(eqx.Module):
+    """Everything that learns."""
+
+    networks: Networks
+    optimizer: optax.OptState
+
+
+class Batch(NamedTuple):
+    """An epoch's trajectories as the networks see them."""
+
+    states: Array  # (B, T, n), normalised, for the policy
+    decoded: Array  # (B, N, k), normalised, for the decoder
+    decoded_lengths: Array  # (B,)
+    actions: Array  # (B, T, m)
+    lengths: Array  # (B,)
+    latents: Array  # (B, d)
+
+
+def losses(
+    networks: Networks, batch: Batch, old_log_prob: Array, config: VALORConfig
+) -> tuple[Array, dict[str, Array]]:
+    """The decoder's loss plus the policy's; neither reaches the other's network."""
+    likelihood = gaussian_log_prob(*networks.decoder(batch.decoded, batch.decoded_lengths), batch.latents)
+    log_prob = policy_log_prob(networks.skill, batch.states, batch.latents, batch.actions)  # (B, T)
+    entropy = -time_sum(log_prob, batch.lengths)
+    returns = likelihood + config.alpha * entropy
+    gain = surrogate(
+        log_prob, old_log_prob, returns, batch.lengths, normalize=config.normalize_advantage, clip=config.clip
+    )
+    info = {
+        "objective": returns.mean(),
+        "objective_std": returns.std(),
+        "decoder": likelihood.mean(),
+        "entropy": (entropy / batch.lengths).mean(),
+    }
+    return -gain - likelihood.mean(), info
+
+
+@partial(jax.jit, static_argnames="config")
+def update_epoch(state: State, batch: Batch, config: VALORConfig, rate: float) -> tuple[State, dict[str, Array]]:
+    """The gradient steps of an epoch, with `rate` times the learning rate; returns what the first of them saw."""
+    adam = optax.adam(config.learning_rate)
+    old_log_prob = policy_log_prob(state.networks.skill, batch.states, batch.latents, batch.actions)
+
+    def step(state: State, _: None) -> tuple[State, dict[str, Array]]:
+        grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, old_log_prob, config)
+        steps, optimizer = adam.update(grads, state.optimizer)
+        steps = jax.tree.map(lambda step: rate * step, steps)
+        return State(optax.apply_updates(state.networks, steps), optimizer), info
+
+    state, infos = jax.lax.scan(step, state, length=config.gradient_steps)
+    return state, jax.tree.map(lambda values: values[0], infos)
+
+
+def evenly_spaced(lengths: NDArray[np.int64], horizon: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which states (B, N) of 0 ... T - 1 the decoder sees of trajectories with valid lengths, and how many of them.
+
+    The first and the last state are among them; a trajectory with no more than N states is seen whole.
+    """
+    if not count or count >= horizon:
+        return np.broadcast_to(np.arange(horizon), (len(lengths), horizon)), lengths
+    spaced = np.round(np.linspace(0, 1, count) * (lengths[:, None] - 1)).astype(int)
+    short = lengths[:, None] <= count
+    whole = np.minimum(np.arange(count), lengths[:, None] - 1)
+    return np.where(short, whole, spaced), np.minimum(lengths, count)
+
+
+class VALORTrainer(DiscoveryTrainer):
+    """Collects trajectories of the skill policy, and learns."""
+
+    title = "VALOR"
+    headline = ("decoder", "evaluation/information", "evaluation/spread")
+
+    def __init__(self, env: str, env_settings: EnvSettings, config: VALORConfig, seed: int) -> None:
+        super().__init__(env, env_settings, config, seed)
+        self.config = config
+        inputs, actions = self.world.state_dim + config.latent_dim, self.world.action_dim
+        keys = jax.random.split(jax.random.key(derive(seed, "networks")))
+        networks = Networks(
+            skill=BetaPolicy(inputs, actions, config.hidden, keys[0], config.layer_norm),
+            decoder=TrajectoryEncoder(len(self.world.encoder_dims), config.latent_dim, config.hidden, keys[1]),
+        )
+        optimizer = optax.adam(config.learning_rate).init(eqx.filter(networks, eqx.is_array))
+        self.training = State(networks, optimizer)
+
+    @property
+    def skill_policy(self) -> BetaPolicy:
+        """The skill policy as it is now."""
+        return self.training.networks.skill
+
+    def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
+        """The gradient steps of an epoch."""
+        rate = falling(self.config.final_learning_rate, epoch, self.epochs)
+        batch = self.batch(trajectories, latents)
+        self.training, info = update_epoch(self.training, batch, self.config, rate)
+        return {name: float(value) for name, value in info.items()}
+
+    def batch(self, trajectories: Trajectories, latents: NDArray[np.float32]) -> Batch:
+        """What the networks see; not the last state, as in the authors' code."""
+        states = self.normalizer(trajectories.states[:, :-1])
+        which, decoded_lengths = evenly_spaced(trajectories.lengths, states.shape[1], self.config.decoded_states)
+        encoded = states[..., list(self.world.encoder_dims)]
+        return Batch(
+            states=jnp.asarray(omit(states, self.world.omitted)),
+            decoded=jnp.asarray(np.take_along_axis(encoded, which[..., None], axis=1)),
+            decoded_lengths=jnp.asarray(decoded_lengths),
+            actions=jnp.asarray(trajectories.actions),
+            lengths=jnp.asarray(trajectories.lengths),
+            latents=jnp.asarray(latents),
+        )
+
+    def learned(self) -> Arrays:
+        """Networks and optimiser by name."""
+        return checkpoint.flatten(self.training, "training/")
+
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
+        self.training = checkpoint.unflatten(self.training, arrays, "training/")
+
+
+def create_trainer(env: str, env_settings: EnvSettings, config: VALORConfig, seed: int) -> VALORTrainer:
+    """A trainer at epoch 0."""
+    return VALORTrainer(env, env_settings, config, seed)
+
+
+def load_policy(run: RunDirectory) -> Skills:
+    """The skills of the run's newest good checkpoint."""
+    return skills_of(run)

@@ -1,0 +1,202 @@
+"""DIAYN, VALOR and DADS: their rewards against closed forms, masking, training to skills that can be told apart."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from ibol.cli import main
+from ibol.envs.settings import EnvSettings
+from ibol.figures.skills import eight_latents
+from ibol.methods import dads, diayn, find, valor
+from ibol.methods.sac_discovery import Observed
+from ibol.metrics.locations import nearest_centroid_accuracy
+from ibol.presets import build
+from ibol.skills.policy import load_skills
+
+METHODS = ["diayn", "valor", "dads"]
+
+
+def trainer(name: str, env: str = "point", preset: str = "smoke", seed: int = 0, **overrides: object) -> Any:
+    config = dataclasses.replace(build(find(name).CONFIG, name, preset, env), **overrides)
+    return find(name).create_trainer(env, EnvSettings(), config, seed)
+
+
+def observed(count: int = 6, dims: int = 3, latents: int = 2) -> Observed:
+    rng = np.random.default_rng(0)
+    return Observed(*(jnp.asarray(rng.normal(size=(count, size)).astype(np.float32)) for size in (dims, dims, latents)))
+
+
+def test_diayn_rewards_the_log_likelihood_ratio_of_the_latent() -> None:
+    discriminator, seen = diayn.Discriminator(3, 2, (8, 8), jax.random.key(0)), observed()
+    mean, std = discriminator.mean(seen.next_states), np.exp(discriminator.log_std(seen.next_states))
+    expected = norm(mean, std).logpdf(seen.latents).sum(-1) - norm.logpdf(seen.latents).sum(-1)
+    np.testing.assert_allclose(diayn.reward(discriminator, seen), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_discriminator_that_knows_nothing_rewards_nothing() -> None:
+    discriminator = jax.tree.map(jnp.zeros_like, diayn.Discriminator(3, 2, (8, 8), jax.random.key(0)))
+    np.testing.assert_allclose(diayn.reward(discriminator, observed()), 0.0, atol=1e-6)
+
+
+def test_skill_dynamics_are_a_mixture_of_unit_gaussians() -> None:
+    dynamics, seen = dads.SkillDynamics(3, 3, 2, 4, (8, 8), jax.random.key(0)), observed()
+    features = dynamics.trunk(jnp.concatenate([seen.states, seen.latents], axis=-1))
+    weights = np.asarray(jax.nn.softmax(dynamics.logits(features)))
+    means = np.asarray(dynamics.means(features)).reshape(-1, 4, 3)
+    density = [
+        sum(w * multivariate_normal(m).pdf(d) for w, m in zip(weights[i], means[i], strict=True))
+        for i, d in enumerate(np.asarray(seen.next_states))
+    ]
+    np.testing.assert_allclose(dynamics.log_prob(*seen[::2], seen.next_states), np.log(density), rtol=1e-4)
+
+
+def test_dads_compares_a_step_with_what_other_latents_predict() -> None:
+    learning = trainer("dads", prior_samples=50)
+    model, seen = learning.model, observed(dims=2)
+    states, moved, latents = learning._parts(seen)
+    reward = learning.reward(model, seen, jax.random.key(3))
+    i, key = 4, jax.random.split(jax.random.key(3), len(latents))[4]
+    others = jax.random.normal(key, (50, 2))
+    log_q = [
+        float(model.dynamics.log_prob(model.seen(states[i]), z, model.moved(moved[i]))) for z in [latents[i], *others]
+    ]
+    by_hand = log_q[0] - np.log(np.mean(np.exp(log_q)))
+    np.testing.assert_allclose(reward[i], by_hand, rtol=1e-3, atol=1e-4)
+
+
+def test_dads_rewards_nothing_if_the_latent_does_not_matter_and_at_most_log_of_the_comparisons() -> None:
+    learning, seen = trainer("dads", prior_samples=20), observed(dims=2)
+    deaf = learning.model.dynamics.trunk.layers[0].weight.at[2:].set(0.0)
+    model = dads.eqx.tree_at(lambda m: m.dynamics.trunk.layers[0].weight, learning.model, deaf)
+    np.testing.assert_allclose(learning.reward(model, seen, jax.random.key(0)), 0.0, atol=1e-5)
+    keen = learning.model.dynamics.trunk.layers[0].weight * 100
+    model = dads.eqx.tree_at(lambda m: m.dynamics.trunk.layers[0].weight, learning.model, keen)
+    reward = learning.reward(model, seen, jax.random.key(0))
+    assert np.abs(reward).max() > 0.5
+    assert reward.max() <= np.log(21) + 1e-5
+
+
+def test_the_running_statistics_of_dads_follow_the_data() -> None:
+    learning = trainer("dads", statistics_rate=0.1)
+    rng = np.random.default_rng(0)
+    states = rng.normal(3.0, 2.0, (200, 64, 2)).astype(np.float32)
+    seen = Observed(jnp.asarray(states), jnp.asarray(states + 0.5), jnp.zeros((200, 64, 2)))
+    model, _ = learning.fit(learning.model, seen, 1.0)
+    np.testing.assert_allclose(model.seen.mean, 3.0, atol=0.2)
+    np.testing.assert_allclose(model.seen.var, 4.0, atol=0.6)
+    np.testing.assert_allclose(model.moved.mean, 0.5, atol=1e-3)
+
+
+def test_valors_decoder_sees_evenly_spaced_states() -> None:
+    which, count = valor.evenly_spaced(np.array([200, 12, 90]), 200, 20)
+    expected = [0, 10, 21, 31, 42, 52, 63, 73, 84, 94, 105, 115, 126, 136, 147, 157, 168, 178, 189, 199]
+    np.testing.assert_array_equal(which[0], expected)
+    np.testing.assert_array_equal(which[1, :12], np.arange(12))
+    np.testing.assert_array_equal(which[2, [0, -1]], [0, 89])
+    np.testing.assert_array_equal(count, [20, 12, 20])
+    which, count = valor.evenly_spaced(np.array([20, 7]), 20, 20)
+    np.testing.assert_array_equal(which[1], np.arange(20))
+    np.testing.assert_array_equal(count, [20, 7])
+
+
+def test_valors_losses_do_not_reach_each_others_networks_and_padding_changes_nothing() -> None:
+    learning = trainer("valor", decoded_states=0)
+    latents = np.random.default_rng(0).standard_normal((4, 2)).astype(np.float32)
+    batch = learning.batch(learning.explore(latents, 0), latents)
+    lengths = jnp.array([50, 20, 7, 1])
+    batch = batch._replace(lengths=lengths, decoded_lengths=lengths)
+    garbage = jnp.arange(50)[None, :, None] >= lengths[:, None, None]
+    changed = batch._replace(
+        states=jnp.where(garbage, 9.0, batch.states),
+        decoded=jnp.where(garbage, -9.0, batch.decoded),
+        actions=jnp.where(garbage, 0.99, batch.actions),
+    )
+    networks, config = learning.training.networks, learning.config
+
+    def gradient(data: valor.Batch) -> valor.Networks:
+        return jax.grad(lambda n: valor.losses(n, data, jnp.zeros((4, 50)), config)[0])(networks)
+
+    for a, b in zip(jax.tree.leaves(gradient(batch)), jax.tree.leaves(gradient(changed)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+    def decoder_loss(n: valor.Networks) -> jax.Array:
+        mean, std = n.decoder(batch.decoded, lengths)
+        return -valor.gaussian_log_prob(mean, std, batch.latents).mean()
+
+    alone = jax.grad(decoder_loss)(networks)
+    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(alone.skill)) == 0
+    for a, b in zip(jax.tree.leaves(gradient(batch).decoder), jax.tree.leaves(alone.decoder), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "epochs"), [("diayn", 60), ("valor", 60), ("dads", 60)])
+def test_skills_can_be_told_apart_after_a_short_training(name: str, epochs: int) -> None:
+    learning = trainer(name, preset="fast", epochs=epochs, evaluate_every=0)
+    before = accuracy(learning)
+    for epoch in range(epochs):
+        learning.train_epoch(epoch)
+    assert before < 0.4
+    assert accuracy(learning) > 0.6
+
+
+def accuracy(learning: Any) -> float:
+    latents = np.repeat(eight_latents(2), 20, axis=0)
+    ends = learning.skills().rollout(latents, seed=1).states[:, -1]
+    return nearest_centroid_accuracy(ends.reshape(8, 20, 2))
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("replay", [0, 500])
+def test_the_same_seed_continues_exactly(name: str, replay: int) -> None:
+    if name == "valor" and replay:
+        pytest.skip("VALOR has no replay buffer")
+    settings = {} if name == "valor" else {"replay_size": replay}
+    straight, broken, resumed = (trainer(name, **settings) for _ in range(3))
+    for epoch in range(2):
+        straight.train_epoch(epoch)
+    broken.train_epoch(0)
+    resumed.restore({key: np.array(value) for key, value in broken.state().items()})
+    resumed.train_epoch(1)
+    for key, value in straight.state().items():
+        np.testing.assert_array_equal(value, resumed.state()[key], err_msg=key)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {"linearizer": "none", "normalizer": "preset"},
+        {"encoder_sees": "location"},
+        {"encoder_sees": "location", "policy_sees": "no_location", "latent_dim": 1},
+    ],
+)
+def test_the_variants_of_the_paper_train(name: str, variant: dict[str, object]) -> None:
+    learning = trainer(name, "half_cheetah", episodes_per_epoch=2, evaluation_trajectories=4, **variant)
+    assert np.isfinite(list(learning.train_epoch(0).values())).all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_run_from_the_command_line_to_its_use(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    main(["discover", "half_cheetah", "--method", name, "--preset", "smoke", "--run-dir", str(run), "--quiet"])
+    skills = load_skills(run)
+    found = skills.rollout(skills.sample_latents(3), seed=0)
+    assert found.states.shape == (3, 201, 18)
+    np.testing.assert_array_equal(found.states, load_skills(run).rollout(skills.sample_latents(3), seed=0).states)
+    main(["resume", str(run), "--epochs", "4", "--quiet"])
+    main(["evaluate", str(run), "--trajectories", "20"])
+    assert "untrained" in capsys.readouterr().out
+
+
+def test_layer_norm_is_part_of_the_kept_policy(tmp_path: Path) -> None:
+    learning = trainer("diayn", layer_norm=True)
+    learning.train_epoch(0)
+    described = learning.world.describe_skills()
+    assert described.layer_norm
+    assert described.policy_template().network.trunk.layer_norm
