@@ -191,7 +191,8 @@ def test_full_batches_keep_their_size_when_episodes_end_early() -> None:
     learning = trainer("humanoid", "paper", episodes_per_epoch=2, hidden=(8, 8))
     transitions = learning._transitions(learning._explore(0))
     assert len(transitions["rewards"]) < 2000
-    columns = learning.learner._sample(transitions, np.random.default_rng(0))
+    learning.learner.store(transitions)
+    columns = learning.learner.sample(np.random.default_rng(0), 4)
     assert columns["rewards"].shape == (4, 2000)
     np.testing.assert_array_equal(columns["rewards"][0, : len(transitions["rewards"])], transitions["rewards"])
 

@@ -10,7 +10,7 @@ Plain SAC is K = 1 with w = 1. A reward that is linear in a goal, <phi, g>, can 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from ibol.learners import adam
 from ibol.nn.distributions import ActionDistribution
 from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy, TwinCritic
 
@@ -76,9 +77,10 @@ def create(
     policy = policy_type(inputs, actions, hidden, policy_key, layer_norm)
     critic = TwinCritic(inputs + actions, hidden, critic_key, layer_norm, features)
     log_temperature = jnp.log(jnp.float32(temperature))
-    adam = _adam(settings)
-    optimizers = (adam.init(eqx.filter(policy, eqx.is_array)), adam.init(eqx.filter(critic, eqx.is_array)))
-    return SACState(policy, critic, critic, log_temperature, (*optimizers, adam.init(log_temperature)))
+    policy_opt, critic_opt, temperature_opt = (
+        adam.start(settings.learning_rate, learnt) for learnt in (policy, critic, log_temperature)
+    )
+    return SACState(policy, critic, critic, log_temperature, (policy_opt, critic_opt, temperature_opt))
 
 
 def critic_loss(critic: TwinCritic, batch: Batch, targets: Array) -> tuple[Array, Info]:
@@ -126,25 +128,22 @@ def update(
     `rate` scales the learning rate.
     """
     target_key, policy_key = keys
-    adam = _adam(settings)
+    descend = partial(adam.descend, settings.learning_rate, rate=rate)
     policy_opt, critic_opt, temperature_opt = state.optimizers
 
     targets = jax.lax.stop_gradient(bellman_targets(state, batch, settings, target_key))
     grads, critic_info = jax.grad(critic_loss, has_aux=True)(state.critic, batch, targets)
-    steps, critic_opt = adam.update(grads, critic_opt)
-    critic = optax.apply_updates(state.critic, _scaled(steps, rate))
+    critic, critic_opt = descend(state.critic, grads, critic_opt)
 
     temperature = jnp.exp(state.log_temperature)
     grads, policy_info = jax.grad(policy_loss, has_aux=True)(state.policy, critic, temperature, batch, policy_key)
-    steps, policy_opt = adam.update(grads, policy_opt)
-    policy = optax.apply_updates(state.policy, _scaled(steps, rate))
+    policy, policy_opt = descend(state.policy, grads, policy_opt)
 
     log_temperature = state.log_temperature
     if settings.learn_temperature:
         # d/d(log alpha) of E[-log_alpha * (log pi + H_target)]
         gradient = policy_info["entropy"] - settings.target_entropy
-        step, temperature_opt = adam.update(gradient, temperature_opt)
-        log_temperature = log_temperature + rate * step
+        log_temperature, temperature_opt = descend(log_temperature, gradient, temperature_opt)
 
     target = _polyak(state.target, critic, settings.tau) if settings.target_every_step else state.target
     new_state = SACState(policy, critic, target, log_temperature, (policy_opt, critic_opt, temperature_opt))
@@ -186,14 +185,6 @@ def _randomness(policy: Policy, batches: Batch, key: Array) -> Array:
     if isinstance(policy, TanhGaussianPolicy):
         return jax.random.normal(key, (steps, 2, *shape))
     return jax.random.split(key, (steps, 2))
-
-
-def _adam(settings: SACSettings) -> optax.GradientTransformation:
-    return optax.adam(settings.learning_rate)
-
-
-def _scaled(steps: Any, rate: Array | float) -> Any:
-    return jax.tree.map(lambda step: rate * step, steps)
 
 
 def _polyak(target: TwinCritic, critic: TwinCritic, tau: float) -> TwinCritic:

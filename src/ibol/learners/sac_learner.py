@@ -11,7 +11,7 @@ import numpy as np
 
 from ibol.errors import IbolError
 from ibol.learners import sac
-from ibol.learners.rate import falling
+from ibol.learners.adam import falling
 from ibol.learners.replay import Columns, Replay
 from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy
 from ibol.runs import checkpoint

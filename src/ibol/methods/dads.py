@@ -18,11 +18,10 @@ import numpy as np
 import optax
 from jax import Array
 
-from ibol.envs.settings import EnvSettings
+from ibol.learners import adam
 from ibol.methods.sac_discovery import Observed, SACDiscoveryConfig, SACDiscoveryTrainer
 from ibol.nn.networks import Dense, Trunk
-from ibol.runs.directory import RunDirectory
-from ibol.skills.policy import Skills, skills_of
+from ibol.skills.policy import skills_of
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _EPSILON = 1e-5
@@ -105,7 +104,6 @@ def fit(
     model: Model, states: Array, moved: Array, latents: Array, config: DADSConfig, rate: float
 ) -> tuple[Model, Array]:
     """Ascend log q(d | s, z) along the minibatches, normalised by their own statistics."""
-    adam = optax.adam(config.learning_rate)
 
     def step(model: Model, batch: tuple[Array, Array, Array]) -> tuple[Model, Array]:
         states, moved, latents = batch
@@ -115,9 +113,8 @@ def fit(
             return -dynamics.log_prob(seen(states), latents, differences(moved)).mean()
 
         value, grads = jax.value_and_grad(loss)(model.dynamics)
-        steps, optimizer = adam.update(grads, model.optimizer)
-        steps = jax.tree.map(lambda step: rate * step, steps)
-        dynamics, speed = optax.apply_updates(model.dynamics, steps), config.statistics_rate
+        dynamics, optimizer = adam.descend(config.learning_rate, model.dynamics, grads, model.optimizer, rate)
+        speed = config.statistics_rate
         return Model(dynamics, model.seen.follow(seen, speed), model.moved.follow(differences, speed), optimizer), value
 
     model, losses = jax.lax.scan(step, model, (states, moved, latents))
@@ -159,7 +156,7 @@ class DADSTrainer(SACDiscoveryTrainer):
         config, outputs, inputs = self.config, len(self.world.encoder_dims), len(self._inputs)
         assert isinstance(config, DADSConfig)
         dynamics = SkillDynamics(inputs, outputs, config.latent_dim, config.mixture, config.hidden, key)
-        optimizer = optax.adam(config.learning_rate).init(eqx.filter(dynamics, eqx.is_array))
+        optimizer = adam.start(config.learning_rate, dynamics)
         seen, moved = (Statistics(jnp.zeros(size), jnp.ones(size)) for size in (inputs, outputs))
         return Model(dynamics, seen, moved, optimizer)
 
@@ -172,11 +169,4 @@ class DADSTrainer(SACDiscoveryTrainer):
         return reward(model, *self._parts(observed), key, self.config)
 
 
-def create_trainer(env: str, env_settings: EnvSettings, config: DADSConfig, seed: int) -> DADSTrainer:
-    """A trainer at epoch 0."""
-    return DADSTrainer(env, env_settings, config, seed)
-
-
-def load_policy(run: RunDirectory) -> Skills:
-    """The skills of the run's newest good checkpoint."""
-    return skills_of(run)
+create_trainer, load_policy = DADSTrainer, skills_of

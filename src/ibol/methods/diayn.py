@@ -15,12 +15,11 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from ibol.envs.settings import EnvSettings
+from ibol.learners import adam
 from ibol.methods.policy_gradient import gaussian_log_prob
 from ibol.methods.sac_discovery import Observed, SACDiscoveryConfig, SACDiscoveryTrainer
 from ibol.nn.networks import MLP, STD_FLOOR
-from ibol.runs.directory import RunDirectory
-from ibol.skills.policy import Skills, skills_of
+from ibol.skills.policy import skills_of
 
 
 @dataclass(frozen=True)
@@ -58,16 +57,13 @@ class Model(eqx.Module):
 @partial(jax.jit, static_argnames="learning_rate")
 def fit(model: Model, observed: Observed, learning_rate: float, rate: float) -> tuple[Model, Array]:
     """Ascend log q(z | s') along the minibatches."""
-    adam = optax.adam(learning_rate)
 
     def loss(discriminator: Discriminator, batch: Observed) -> Array:
         return -discriminator.log_prob(batch.next_states, batch.latents).mean()
 
     def step(model: Model, batch: Observed) -> tuple[Model, Array]:
         value, grads = jax.value_and_grad(loss)(model.discriminator, batch)
-        steps, optimizer = adam.update(grads, model.optimizer)
-        steps = jax.tree.map(lambda step: rate * step, steps)
-        return Model(optax.apply_updates(model.discriminator, steps), optimizer), value
+        return Model(*adam.descend(learning_rate, model.discriminator, grads, model.optimizer, rate)), value
 
     model, losses = jax.lax.scan(step, model, observed)
     return model, losses.mean()
@@ -89,7 +85,7 @@ class DIAYNTrainer(SACDiscoveryTrainer):
     def create_model(self, key: Array) -> Model:
         """A fresh discriminator."""
         discriminator = Discriminator(len(self.world.encoder_dims), self.config.latent_dim, self.config.hidden, key)
-        return Model(discriminator, optax.adam(self.config.learning_rate).init(eqx.filter(discriminator, eqx.is_array)))
+        return Model(discriminator, adam.start(self.config.learning_rate, discriminator))
 
     def fit(self, model: Model, observed: Observed, rate: float) -> tuple[Model, Array]:
         """Train the discriminator."""
@@ -100,11 +96,4 @@ class DIAYNTrainer(SACDiscoveryTrainer):
         return reward(model.discriminator, observed)
 
 
-def create_trainer(env: str, env_settings: EnvSettings, config: DIAYNConfig, seed: int) -> DIAYNTrainer:
-    """A trainer at epoch 0."""
-    return DIAYNTrainer(env, env_settings, config, seed)
-
-
-def load_policy(run: RunDirectory) -> Skills:
-    """The skills of the run's newest good checkpoint."""
-    return skills_of(run)
+create_trainer, load_policy = DIAYNTrainer, skills_of

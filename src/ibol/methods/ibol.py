@@ -24,18 +24,16 @@ from jax import Array
 from numpy.typing import NDArray
 
 from ibol.envs.settings import EnvSettings
-from ibol.learners import sac
+from ibol.learners import adam, sac
 from ibol.learners.normalizer import omit
-from ibol.learners.rate import falling
 from ibol.learners.rollout import Act, Trajectories
 from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
 from ibol.methods.policy_gradient import gaussian_log_prob, policy_log_prob, surrogate, time_mean
 from ibol.nn.networks import BetaPolicy, RecurrentBetaPolicy, TrajectoryEncoder
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
-from ibol.runs.directory import RunDirectory
 from ibol.seeding import derive
-from ibol.skills.policy import Skills, skills_of
+from ibol.skills.policy import skills_of
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,6 @@ def update_epoch(
     state: State, batch: Batch, key: Array, config: IBOLConfig, rate: float = 1.0
 ) -> tuple[State, dict[str, Array]]:
     """The gradient steps of an epoch, with `rate` times the learning rate; returns what the first of them saw."""
-    adam = optax.adam(config.learning_rate)
     once_key, *keys = jax.random.split(key, config.gradient_steps + 1)
     old_log_prob = sampling_log_prob(state.networks.sampling, batch)
     once = marginal(state.networks.sampling, batch, once_key, config) if config.marginal_once else None
@@ -188,9 +185,7 @@ def update_epoch(
         term_key, marginal_key = jax.random.split(key)
         term = marginal(state.networks.sampling, batch, marginal_key, config) if once is None else once
         grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, term, old_log_prob, term_key, config)
-        steps, optimizer = adam.update(grads, state.optimizer)
-        steps = jax.tree.map(lambda step: rate * step, steps)
-        return State(optax.apply_updates(state.networks, steps), optimizer), info
+        return State(*adam.descend(config.learning_rate, state.networks, grads, state.optimizer, rate)), info
 
     state, infos = jax.lax.scan(step, state, jnp.stack(keys))
     return state, jax.tree.map(lambda values: values[0], infos)
@@ -213,8 +208,7 @@ class IBOLTrainer(DiscoveryTrainer):
             encoder=TrajectoryEncoder(len(self.world.encoder_dims), config.latent_dim, config.hidden, keys[1]),
             skill=make(key=keys[2]),
         )
-        optimizer = optax.adam(config.learning_rate).init(eqx.filter(networks, eqx.is_array))
-        self.training = State(networks, optimizer)
+        self.training = State(networks, adam.start(config.learning_rate, networks))
 
     @property
     def skill_policy(self) -> BetaPolicy:
@@ -239,7 +233,7 @@ class IBOLTrainer(DiscoveryTrainer):
     def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
         """The gradient steps of an epoch."""
         key = jax.random.key(derive(self.seed, "updates", epoch))
-        rate = falling(self.config.final_learning_rate, epoch, self.epochs)
+        rate = adam.falling(self.config.final_learning_rate, epoch, self.epochs)
         batch = self.batch(trajectories, latents)
         self.training, info = update_epoch(self.training, batch, key, self.config, rate)
         return {name: float(value) for name, value in info.items()}
@@ -264,14 +258,7 @@ class IBOLTrainer(DiscoveryTrainer):
         self.training = checkpoint.unflatten(self.training, arrays, "training/")
 
 
-def create_trainer(env: str, env_settings: EnvSettings, config: IBOLConfig, seed: int) -> IBOLTrainer:
-    """A trainer at epoch 0."""
-    return IBOLTrainer(env, env_settings, config, seed)
-
-
-def load_policy(run: RunDirectory) -> Skills:
-    """The skills of the run's newest good checkpoint."""
-    return skills_of(run)
+create_trainer, load_policy = IBOLTrainer, skills_of
 
 
 @jax.jit

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
+from ibol.learners.adam import falling
 from ibol.learners.normalizer import omit
-from ibol.learners.rate import falling
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig

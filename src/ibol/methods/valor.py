@@ -19,17 +19,16 @@ from jax import Array
 from numpy.typing import NDArray
 
 from ibol.envs.settings import EnvSettings
+from ibol.learners import adam
 from ibol.learners.normalizer import omit
-from ibol.learners.rate import falling
 from ibol.learners.rollout import Trajectories
 from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
 from ibol.methods.policy_gradient import gaussian_log_prob, policy_log_prob, surrogate, time_sum
 from ibol.nn.networks import BetaPolicy, TrajectoryEncoder
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
-from ibol.runs.directory import RunDirectory
 from ibol.seeding import derive
-from ibol.skills.policy import Skills, skills_of
+from ibol.skills.policy import skills_of
 
 
 @dataclass(frozen=True)
@@ -99,14 +98,11 @@ def losses(
 @partial(jax.jit, static_argnames="config")
 def update_epoch(state: State, batch: Batch, config: VALORConfig, rate: float) -> tuple[State, dict[str, Array]]:
     """The gradient steps of an epoch, with `rate` times the learning rate; returns what the first of them saw."""
-    adam = optax.adam(config.learning_rate)
     old_log_prob = policy_log_prob(state.networks.skill, batch.states, batch.latents, batch.actions)
 
     def step(state: State, _: None) -> tuple[State, dict[str, Array]]:
         grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, old_log_prob, config)
-        steps, optimizer = adam.update(grads, state.optimizer)
-        steps = jax.tree.map(lambda step: rate * step, steps)
-        return State(optax.apply_updates(state.networks, steps), optimizer), info
+        return State(*adam.descend(config.learning_rate, state.networks, grads, state.optimizer, rate)), info
 
     state, infos = jax.lax.scan(step, state, length=config.gradient_steps)
     return state, jax.tree.map(lambda values: values[0], infos)
@@ -140,8 +136,7 @@ class VALORTrainer(DiscoveryTrainer):
             skill=BetaPolicy(inputs, actions, config.hidden, keys[0], config.layer_norm),
             decoder=TrajectoryEncoder(len(self.world.encoder_dims), config.latent_dim, config.hidden, keys[1]),
         )
-        optimizer = optax.adam(config.learning_rate).init(eqx.filter(networks, eqx.is_array))
-        self.training = State(networks, optimizer)
+        self.training = State(networks, adam.start(config.learning_rate, networks))
 
     @property
     def skill_policy(self) -> BetaPolicy:
@@ -150,7 +145,7 @@ class VALORTrainer(DiscoveryTrainer):
 
     def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
         """The gradient steps of an epoch."""
-        rate = falling(self.config.final_learning_rate, epoch, self.epochs)
+        rate = adam.falling(self.config.final_learning_rate, epoch, self.epochs)
         batch = self.batch(trajectories, latents)
         self.training, info = update_epoch(self.training, batch, self.config, rate)
         return {name: float(value) for name, value in info.items()}
@@ -178,11 +173,4 @@ class VALORTrainer(DiscoveryTrainer):
         self.training = checkpoint.unflatten(self.training, arrays, "training/")
 
 
-def create_trainer(env: str, env_settings: EnvSettings, config: VALORConfig, seed: int) -> VALORTrainer:
-    """A trainer at epoch 0."""
-    return VALORTrainer(env, env_settings, config, seed)
-
-
-def load_policy(run: RunDirectory) -> Skills:
-    """The skills of the run's newest good checkpoint."""
-    return skills_of(run)
+create_trainer, load_policy = VALORTrainer, skills_of
