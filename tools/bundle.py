@@ -1,6 +1,6 @@
 """Make a finished run of 'ibol linearize' the linearizer that ships with ibol: `python tools/bundle.py RUN`.
 
-Writes ENV-SEED.safetensors and beside it ENV-SEED.json, which says how it came to be and what it does in fresh episodes.
+Writes ENV-SEED.safetensors and beside it ENV-SEED.json: how it came to be, and what it does in fresh episodes.
 """
 
 import json
