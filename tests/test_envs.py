@@ -213,6 +213,21 @@ def test_the_exchanges_of_ants_limbs_leave_its_physics_as_it_is():
     assert np.abs(obs[-1, 1] - obs[-1, 0]).max() > 0.1, "the exchange changes something"
 
 
+def test_humanoids_mirror_image_moves_nearly_as_it_does():
+    env = make("humanoid", 2, autoreset=AutoresetMode.DISABLED)
+    found = symmetries(env.robot, env.model)
+    assert len(found) == 2
+    env.reset(seed=0)
+    run(env, random_actions(env, 10))
+    start, actions = env._state[0].copy(), random_actions(env, 3)[:, 0]
+    env._state[:] = start[found.state_index] * found.state_sign
+    obs, _ = run(env, actions[:, found.action_index] * found.action_sign)
+    mirrored = obs[-1, 0][found.state_index[1]] * found.state_sign[1]
+    positions = slice(env.model.nq)
+    np.testing.assert_allclose(obs[-1, 1, positions], mirrored[positions], atol=0.01)
+    assert np.abs(obs[-1, 1, positions] - obs[-1, 0, positions]).max() > 0.3
+
+
 def test_a_robot_without_generators_has_only_the_identity():
     env = make("half_cheetah")
     assert len(symmetries(env.robot, env.model)) == 1

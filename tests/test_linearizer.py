@@ -376,6 +376,9 @@ def test_a_fallen_robot_ends_its_training_episode_only() -> None:
         ("half_cheetah", {"end_when_fallen": True}, "half_cheetah does not"),
         ("point", {"end_when_fallen": True}, "point does not"),
         ("ant", {"symmetric": True, "relabel": 0.0}, "relabel"),
+        ("half_cheetah", {"frame": "goal"}, "moves in the plane"),
+        ("ant", {"frame": "goal", "reward": "euclidean", "critic": "scalar", "relabel": 0.0}, "frame world only"),
+        ("point", {"n_step": 0}, "at least 1"),
     ],
 )
 def test_what_a_robot_cannot_do_is_said(env: str, wrong: dict[str, object], match: str) -> None:

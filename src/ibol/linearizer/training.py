@@ -101,8 +101,7 @@ class LinearizerTrainer:
 
     def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
         self.config, self.seed, self.epochs = config, seed, config.epochs
-        if config.end_when_fallen and env not in ROBOTS:
-            raise IbolError(f"end_when_fallen is for robots that fall, and {env} does not")
+        _check(env, config)
         options = {"end_when_fallen": True} if config.end_when_fallen else {}
         self.env = env_settings.make(env, config.episodes_per_epoch, **options)
         state_dim, action_dim = sizes(self.env)
@@ -120,16 +119,6 @@ class LinearizerTrainer:
         )
         self.normalizer = find_normalizer(env, env_settings, config.normalizer_trajectories, seed)
         goal_dim, vector = self.description.goal_dim, config.critic == "vector"
-        if config.reward == "euclidean" and (vector or config.relabel):
-            raise IbolError("the euclidean reward is not linear in the goal: use a scalar critic and relabel 0")
-        if config.normalize_reward and (vector or config.relabel or config.replay_size):
-            raise IbolError("normalize_reward is for learning from the epoch's own rewards: scalar critic, no replay")
-        if config.normalize_reward and config.n_step != 1:
-            raise IbolError("normalize_reward standardises single steps: set n_step to 1")
-        if config.n_step < 1:
-            raise IbolError(f"n_step is {config.n_step}, but at least 1 is needed")
-        if config.symmetric and not config.relabel:
-            raise IbolError("symmetric exchanges the transitions that get a fresh goal: set relabel above 0")
         widths = {"states": state_dim, "next_states": state_dim, "goals": goal_dim, "actions": action_dim}
         columns: dict[str, tuple[int, ...]] = {name: (width,) for name, width in widths.items()}
         columns |= {"features": (goal_dim,), "bonus": (), "effort": (), "dones": ()}
@@ -317,6 +306,21 @@ def load_policy(run: RunDirectory) -> Linearizer:
 def _sample(policy: sac.Policy, frame: Frame, states: jax.Array, goals: jax.Array, key: jax.Array, step: int) -> Any:
     inputs, back = frame.look(states, goals)
     return back(sac.sample_actions(policy, inputs, key, step))
+
+
+def _check(env: str, config: LinearizerConfig) -> None:
+    """Settings that do not go together."""
+    vector = config.critic == "vector"
+    if config.end_when_fallen and env not in ROBOTS:
+        raise IbolError(f"end_when_fallen is for robots that fall, and {env} does not")
+    if config.reward == "euclidean" and (vector or config.relabel or config.frame == "goal"):
+        raise IbolError("the euclidean reward is not linear in the goal: scalar critic, relabel 0 and frame world only")
+    if config.normalize_reward and (vector or config.relabel or config.replay_size or config.n_step != 1):
+        raise IbolError("normalize_reward is for the epoch's own steps: scalar critic, no replay, relabel 0, n_step 1")
+    if config.symmetric and not config.relabel:
+        raise IbolError("symmetric exchanges the transitions that get a fresh goal: set relabel above 0")
+    if config.n_step < 1:
+        raise IbolError(f"n_step is {config.n_step}, but at least 1 is needed")
 
 
 def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) -> int:
