@@ -130,6 +130,8 @@ class DiscoveryTrainer(ABC):
     headline: tuple[str, ...] = ("objective", "evaluation/information", "evaluation/spread")
     title: str
     """The method's name in pictures."""
+    training: Any
+    """All that learns, as one tree, unless a method keeps it elsewhere."""
 
     def __init__(self, env: str, env_settings: EnvSettings, config: DiscoveryConfig, seed: int) -> None:
         self.seed, self.epochs = seed, config.epochs
@@ -148,13 +150,13 @@ class DiscoveryTrainer(ABC):
     def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
         """Learn from an epoch's episodes; returns its metrics."""
 
-    @abstractmethod
     def learned(self) -> Arrays:
         """All that learns, by name."""
+        return checkpoint.flatten(self.training, "training/")
 
-    @abstractmethod
     def restore_learned(self, arrays: Arrays) -> None:
         """Undo `learned`."""
+        self.training = checkpoint.unflatten(self.training, arrays, "training/")
 
     def behaviour(self, latents: NDArray[np.float32], key: jax.Array) -> Act:
         """How episodes are collected: by samples of the skill policy."""

@@ -25,8 +25,6 @@ from ibol.learners.rollout import Trajectories
 from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
 from ibol.methods.policy_gradient import gaussian_log_prob, policy_log_prob, surrogate, time_sum
 from ibol.nn.networks import BetaPolicy, TrajectoryEncoder
-from ibol.runs import checkpoint
-from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive
 from ibol.skills.policy import skills_of
 
@@ -163,14 +161,6 @@ class VALORTrainer(DiscoveryTrainer):
             lengths=jnp.asarray(trajectories.lengths),
             latents=jnp.asarray(latents),
         )
-
-    def learned(self) -> Arrays:
-        """Networks and optimiser by name."""
-        return checkpoint.flatten(self.training, "training/")
-
-    def restore_learned(self, arrays: Arrays) -> None:
-        """Undo `learned`."""
-        self.training = checkpoint.unflatten(self.training, arrays, "training/")
 
 
 create_trainer, load_policy = VALORTrainer, skills_of
