@@ -7,6 +7,7 @@ SWEEP/scores.json       their numbers
 
 import dataclasses
 import os
+import threading
 import time
 import tomllib
 from collections.abc import Callable
@@ -74,8 +75,9 @@ def run_sweep(
     cells = [_config(sweep, preset, changes, epochs) for changes in sweep.cells()]
     paths = [directory / label(changes) for changes in sweep.cells()]
     began, count = time.monotonic(), min(jobs or os.cpu_count() or 1, len(cells))
-    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
-        # Workers of their own: each has one core, and what a cell compiled is of no use to another.
+    # Workers of their own: each has one core, and what a cell compiled is of no use to another.
+    pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
+    try:
         waiting = {
             pool.submit(_train, sweep, config, path, preset, seed): path
             for config, path in zip(cells, paths, strict=True)
@@ -86,6 +88,8 @@ def run_sweep(
             spent = time.monotonic() - began
             left = spent / done * (len(cells) - done)
             say(f"{done}/{len(cells)} {waiting[future].name}: {spent / 60:.1f} min elapsed, {left / 60:.1f} min left")
+    finally:
+        pool.shutdown(cancel_futures=True)
     panels = [random_skills(str(path), title=path.name, seed=seed) for path in paths]
     for ending in ("png", "pdf"):
         plot_skills(panels, directory / f"figure.{ending}", title=sweep.summary, columns=len(sweep.columns))
@@ -119,6 +123,17 @@ def _config(sweep: Sweep, preset: str, changes: Changes, epochs: int | None) -> 
         if name not in known:
             raise unknown("setting", name, known)
     return dataclasses.replace(config, **changes)
+
+
+def _die_with(parent: int) -> None:
+    """In a worker: end when the process that gave it its work is gone; its run can be resumed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _train(sweep: Sweep, config: Any, path: Path, preset: str, seed: int) -> bool:
