@@ -26,6 +26,7 @@ from ibol.skills.policy import skills_of
 _LOG_2PI = float(np.log(2 * np.pi))
 _EPSILON = 1e-5
 _LIMIT = 50.0  # of a difference of log likelihoods
+_ROWS = 256  # transitions that are rewarded at a time
 
 
 @dataclass(frozen=True)
@@ -123,18 +124,22 @@ def fit(
 
 @partial(jax.jit, static_argnames="config")
 def reward(model: Model, states: Array, moved: Array, latents: Array, key: Array, config: DADSConfig) -> Array:
-    """log(L + 1) - log(1 + sum_i q(d | s, z_i) / q(d | s, z)): transition by transition, to stay in the cache."""
+    """log(L + 1) - log(1 + sum_i q(d | s, z_i) / q(d | s, z)): some transitions at a time, to stay in the cache."""
     seen, differences = model.seen(states), model.moved(moved)
+    shape, count = latents.shape[:-1], config.prior_samples
 
-    def some(x: tuple[Array, Array, Array, Array]) -> Array:
-        states, moved, latents, key = x
-        others = jax.random.normal(key, (config.prior_samples, *latents.shape))
-        own = model.dynamics.log_prob(states, latents, moved)
-        states, moved = (jnp.broadcast_to(v, (config.prior_samples, *v.shape)) for v in (states, moved))
-        apart = jnp.clip(model.dynamics.log_prob(states, others, moved) - own, -_LIMIT, _LIMIT)
-        return jnp.log(config.prior_samples + 1.0) - jnp.log1p(jnp.sum(jnp.exp(apart), axis=0))
+    def one(x: tuple[Array, Array, Array, Array]) -> Array:
+        state, moved, latent, key = x
+        others = jax.random.normal(key, (count, latent.shape[0]))
+        compared = jnp.concatenate([latent[None], others])
+        state, moved = (jnp.broadcast_to(v, (count + 1, *v.shape)) for v in (state, moved))
+        log_q = model.dynamics.log_prob(state, compared, moved)
+        apart = jnp.clip(log_q[1:] - log_q[0], -_LIMIT, _LIMIT)
+        return jnp.log(count + 1.0) - jnp.log1p(jnp.sum(jnp.exp(apart)))
 
-    return jax.lax.map(some, (seen, differences, latents, jax.random.split(key, len(latents))))
+    rows = [v.reshape(-1, v.shape[-1]) for v in (seen, differences, latents)]
+    keys = jax.random.split(key, len(rows[0]))
+    return jax.lax.map(one, (*rows, keys), batch_size=_ROWS).reshape(shape)
 
 
 class DADSTrainer(SACDiscoveryTrainer):
