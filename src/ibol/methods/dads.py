@@ -137,8 +137,9 @@ def reward(model: Model, states: Array, moved: Array, latents: Array, key: Array
         apart = jnp.clip(log_q[1:] - log_q[0], -_LIMIT, _LIMIT)
         return jnp.log(count + 1.0) - jnp.log1p(jnp.sum(jnp.exp(apart)))
 
-    rows = [v.reshape(-1, v.shape[-1]) for v in (seen, differences, latents)]
-    keys = jax.random.split(key, len(rows[0]))
+    transitions = latents.size // latents.shape[-1]
+    rows = [v.reshape(transitions, v.shape[-1]) for v in (seen, differences, latents)]
+    keys = jax.random.split(key, transitions)
     return jax.lax.map(one, (*rows, keys), batch_size=_ROWS).reshape(shape)
 
 
