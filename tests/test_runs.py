@@ -232,13 +232,13 @@ def test_ctrl_c_saves_and_resume_continues(tmp_path: Path) -> None:
                 os.kill(os.getpid(), signal.SIGINT)
             return super().train_epoch(epoch)
 
-    run = new_run(tmp_path / "run")
+    run, before = new_run(tmp_path / "run"), signal.getsignal(signal.SIGINT)
     rarely = RunSettings(quiet=True, checkpoint_minutes=60)
     assert train(Interrupted(), run, rarely) is False
     assert run.load_checkpoint()[1] == 3
     assert train(Counter(), run, rarely, resume=True)
     assert [row["total"] for row in run.metrics()] == [0, 1, 3, 6, 10]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
