@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,8 +17,9 @@ from ibol.figures.skills import eight_latents
 from ibol.methods import dads, diayn, find, valor
 from ibol.methods.sac_discovery import Observed
 from ibol.metrics.locations import nearest_centroid_accuracy
+from ibol.nn.distributions import gaussian_log_prob
 from ibol.presets import build
-from ibol.skills.policy import load_skills
+from ibol.skills.policy import assemble, load_skills
 
 METHODS = ["diayn", "valor", "dads"]
 
@@ -73,10 +75,10 @@ def test_dads_compares_a_step_with_what_other_latents_predict() -> None:
 def test_dads_rewards_nothing_if_the_latent_does_not_matter_and_at_most_log_of_the_comparisons() -> None:
     learning, seen = trainer("dads", prior_samples=20), observed(dims=2)
     deaf = learning.model.dynamics.trunk.layers[0].weight.at[2:].set(0.0)
-    model = dads.eqx.tree_at(lambda m: m.dynamics.trunk.layers[0].weight, learning.model, deaf)
+    model = eqx.tree_at(lambda m: m.dynamics.trunk.layers[0].weight, learning.model, deaf)
     np.testing.assert_allclose(learning.reward(model, seen, jax.random.key(0)), 0.0, atol=1e-5)
     keen = learning.model.dynamics.trunk.layers[0].weight * 100
-    model = dads.eqx.tree_at(lambda m: m.dynamics.trunk.layers[0].weight, learning.model, keen)
+    model = eqx.tree_at(lambda m: m.dynamics.trunk.layers[0].weight, learning.model, keen)
     reward = learning.reward(model, seen, jax.random.key(0))
     assert np.abs(reward).max() > 0.5
     assert reward.max() <= np.log(21) + 1e-5
@@ -127,7 +129,7 @@ def test_valors_losses_do_not_reach_each_others_networks_and_padding_changes_not
 
     def decoder_loss(n: valor.Networks) -> jax.Array:
         mean, std = n.decoder(batch.decoded, lengths)
-        return -valor.gaussian_log_prob(mean, std, batch.latents).mean()
+        return -gaussian_log_prob(mean, std, batch.latents).mean()
 
     alone = jax.grad(decoder_loss)(networks)
     assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(alone.skill)) == 0
@@ -194,9 +196,10 @@ def test_a_run_from_the_command_line_to_its_use(name: str, tmp_path: Path, capsy
     assert "untrained" in capsys.readouterr().out
 
 
-def test_layer_norm_is_part_of_the_kept_policy(tmp_path: Path) -> None:
+def test_layer_norm_is_part_of_the_kept_policy() -> None:
     learning = trainer("diayn", layer_norm=True)
-    learning.train_epoch(0)
     described = learning.world.describe_skills()
     assert described.layer_norm
     assert described.policy_template().network.trunk.layer_norm
+    kept, z = assemble(described, learning.state(), None), np.ones((1, 2))
+    np.testing.assert_array_equal(kept.act(np.ones((1, 2)), z), learning.skills().act(np.ones((1, 2)), z))

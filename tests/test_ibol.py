@@ -5,6 +5,7 @@ import json
 import runpy
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,7 +82,7 @@ def test_the_marginal_of_a_policy_that_ignores_u_is_its_own_density() -> None:
     batch, policy = batch_of(learning), learning.training.networks.sampling
     first = policy.network.trunk.layers[0]
     deaf = first.weight.at[2:].set(0.0)
-    policy = method.eqx.tree_at(lambda p: p.network.trunk.layers[0].weight, policy, deaf)
+    policy = eqx.tree_at(lambda p: p.network.trunk.layers[0].weight, policy, deaf)
     exact = method.time_mean(method.sampling_log_prob(policy, batch), batch.lengths)
     np.testing.assert_allclose(method.marginal(policy, batch, jax.random.key(0), learning.config), exact, rtol=1e-4)
 

@@ -147,6 +147,7 @@ class DADSTrainer(SACDiscoveryTrainer):
     """SAC on the skill dynamics' reward."""
 
     title = "DADS"
+    config: DADSConfig
 
     @property
     def _inputs(self) -> list[int]:
@@ -160,7 +161,6 @@ class DADSTrainer(SACDiscoveryTrainer):
     def create_model(self, key: Array) -> Model:
         """Fresh dynamics."""
         config, outputs, inputs = self.config, len(self.world.encoder_dims), len(self._inputs)
-        assert isinstance(config, DADSConfig)
         dynamics = SkillDynamics(inputs, outputs, config.latent_dim, config.mixture, config.hidden, key)
         optimizer = adam.start(config.learning_rate, dynamics)
         seen, moved = (Statistics(jnp.zeros(size), jnp.ones(size)) for size in (inputs, outputs))

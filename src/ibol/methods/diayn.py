@@ -16,8 +16,8 @@ import optax
 from jax import Array
 
 from ibol.learners import adam
-from ibol.methods.policy_gradient import gaussian_log_prob
 from ibol.methods.sac_discovery import Observed, SACDiscoveryConfig, SACDiscoveryTrainer
+from ibol.nn.distributions import gaussian_log_prob
 from ibol.nn.networks import MLP, STD_FLOOR
 from ibol.skills.policy import skills_of
 

@@ -130,12 +130,12 @@ class DiscoveryTrainer(ABC):
     headline: tuple[str, ...] = ("objective", "evaluation/information", "evaluation/spread")
     title: str
     """The method's name in pictures."""
+    config: DiscoveryConfig
     training: Any
     """All that learns, as one tree, unless a method keeps it elsewhere."""
 
     def __init__(self, env: str, env_settings: EnvSettings, config: DiscoveryConfig, seed: int) -> None:
-        self.seed, self.epochs = seed, config.epochs
-        self.discovery = config
+        self.config, self.seed, self.epochs = config, seed, config.epochs
         self.world = World(env, env_settings, config)
         self.normalizer = self.world.normalizer(seed)
         self.env_steps = 0
@@ -181,7 +181,7 @@ class DiscoveryTrainer(ABC):
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """Collect one episode for each of a batch of latents, then learn."""
-        config = self.discovery
+        config = self.config
         shape = (config.episodes_per_epoch, config.latent_dim)
         latents = generator(self.seed, "latents", epoch).standard_normal(shape).astype(np.float32)
         trajectories = self.explore(latents, epoch)
@@ -207,7 +207,7 @@ class DiscoveryTrainer(ABC):
         picture = None if self.directory is None else self.directory / "pictures" / f"epoch-{epoch + 1:06d}.png"
         found = look(
             self.skills(),
-            trajectories=self.discovery.evaluation_trajectories,
+            trajectories=self.config.evaluation_trajectories,
             seed=derive(self.seed, "evaluation", epoch),
             picture=picture,
             title=f"{self.title} on {self.world.name} after {epoch + 1} epochs",

@@ -28,7 +28,8 @@ from ibol.learners import adam, sac
 from ibol.learners.normalizer import omit
 from ibol.learners.rollout import Act, Trajectories
 from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
-from ibol.methods.policy_gradient import gaussian_log_prob, policy_log_prob, surrogate, time_mean
+from ibol.methods.policy_gradient import policy_log_prob, surrogate, time_mean
+from ibol.nn.distributions import gaussian_log_prob
 from ibol.nn.networks import BetaPolicy, RecurrentBetaPolicy, TrajectoryEncoder
 from ibol.seeding import derive
 from ibol.skills.policy import skills_of
@@ -193,10 +194,10 @@ class IBOLTrainer(DiscoveryTrainer):
     """Collects trajectories of the sampling policy, and learns; their latents are the u."""
 
     title = "IBOL"
+    config: IBOLConfig
 
     def __init__(self, env: str, env_settings: EnvSettings, config: IBOLConfig, seed: int) -> None:
         super().__init__(env, env_settings, config, seed)
-        self.config = config
         inputs, goals = self.world.state_dim + config.latent_dim, self.world.action_dim
         keys = jax.random.split(jax.random.key(derive(seed, "networks")), 3)
         make = partial(BetaPolicy, inputs, goals, config.hidden, layer_norm=config.layer_norm)

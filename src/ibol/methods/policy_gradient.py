@@ -5,12 +5,9 @@ Episodes are padded to a common length T; `lengths` says how many steps of each 
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from ibol.nn.networks import BetaPolicy
-
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 def policy_log_prob(policy: BetaPolicy, states: Array, latents: Array, actions: Array) -> Array:
@@ -18,11 +15,6 @@ def policy_log_prob(policy: BetaPolicy, states: Array, latents: Array, actions: 
     held = jnp.broadcast_to(latents[..., None, :], (*latents.shape[:-1], actions.shape[-2], latents.shape[-1]))
     seen = jnp.broadcast_to(states, (*held.shape[:-1], states.shape[-1]))
     return policy(jnp.concatenate([seen, held], axis=-1)).log_prob(actions)
-
-
-def gaussian_log_prob(mean: Array, std: Array, values: Array) -> Array:
-    """The log density of values (..., d) under a diagonal Gaussian."""
-    return jnp.sum(-0.5 * ((values - mean) / std) ** 2 - jnp.log(std) - 0.5 * _LOG_2PI, axis=-1)
 
 
 def time_sum(values: Array, lengths: Array) -> Array:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
 from ibol.learners.adam import falling
-from ibol.learners.normalizer import omit
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
@@ -47,11 +46,11 @@ class Observed(NamedTuple):
 class SACDiscoveryTrainer(DiscoveryTrainer):
     """Collects episodes of the skill policy, fits the model, and learns; a method gives the model."""
 
+    config: SACDiscoveryConfig
     headline = ("intrinsic_reward", "evaluation/information", "evaluation/spread")
 
     def __init__(self, env: str, env_settings: EnvSettings, config: SACDiscoveryConfig, seed: int) -> None:
         super().__init__(env, env_settings, config, seed)
-        self.config = config
         world, latents = self.world, config.latent_dim
         columns: dict[str, tuple[int, ...]] = {
             "states": (world.state_dim,),
@@ -124,15 +123,11 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
     def _compose(self, columns: Columns, key: Array) -> sac.Batch:
         known = "rewards" in columns
         rewards = columns["rewards"] if known else self.reward(self.model, self._observed(columns), key)
-        inputs = [
-            np.concatenate([omit(self.normalizer(columns[name]), self.world.omitted), columns["latents"]], axis=-1)
-            for name in ("states", "next_states")
-        ]
         return sac.Batch(
-            inputs=jnp.asarray(inputs[0]),
+            inputs=jnp.asarray(self.inputs(columns["states"], columns["latents"])),
             actions=jnp.asarray(columns["actions"]),
             rewards=jnp.asarray(rewards)[..., None],
-            next_inputs=jnp.asarray(inputs[1]),
+            next_inputs=jnp.asarray(self.inputs(columns["next_states"], columns["latents"])),
             dones=jnp.asarray(columns["dones"]),
             weights=jnp.ones((*columns["dones"].shape, 1)),
         )
@@ -145,3 +140,7 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
         """Undo `learned`."""
         self.learner.restore(arrays)
         self.model = checkpoint.unflatten(self.model, arrays, "model/")
+
+    def checkpoint_bytes(self) -> int:
+        """With a full replay buffer, too."""
+        return super().checkpoint_bytes() + self.learner.num_bytes()

@@ -23,7 +23,8 @@ from ibol.learners import adam
 from ibol.learners.normalizer import omit
 from ibol.learners.rollout import Trajectories
 from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
-from ibol.methods.policy_gradient import gaussian_log_prob, policy_log_prob, surrogate, time_sum
+from ibol.methods.policy_gradient import policy_log_prob, surrogate, time_sum
+from ibol.nn.distributions import gaussian_log_prob
 from ibol.nn.networks import BetaPolicy, TrajectoryEncoder
 from ibol.seeding import derive
 from ibol.skills.policy import skills_of
@@ -123,11 +124,11 @@ class VALORTrainer(DiscoveryTrainer):
     """Collects trajectories of the skill policy, and learns."""
 
     title = "VALOR"
+    config: VALORConfig
     headline = ("decoder", "evaluation/information", "evaluation/spread")
 
     def __init__(self, env: str, env_settings: EnvSettings, config: VALORConfig, seed: int) -> None:
         super().__init__(env, env_settings, config, seed)
-        self.config = config
         inputs, actions = self.world.state_dim + config.latent_dim, self.world.action_dim
         keys = jax.random.split(jax.random.key(derive(seed, "networks")))
         networks = Networks(

@@ -1,4 +1,4 @@
-"""The two policy distributions on [-1, 1]^m: squashed Gaussian and Beta.
+"""The two policy distributions on [-1, 1]^m, squashed Gaussian and Beta, and the Gaussian density of latents.
 
 Both offer `mode`, `sample(key)`, `sample_and_log_prob(key)` (reparameterised: gradients reach the parameters) and
 `log_prob(action)`. Arrays are (..., m); log-probabilities are summed over the last axis.
@@ -18,6 +18,11 @@ _JACOBIAN_EPSILON = 1e-6
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _BETA_MINIMUM = 1.05  # keeps the density unimodal and finite at the ends
 _EDGE = 1e-6
+
+
+def gaussian_log_prob(mean: Array, std: Array, values: Array) -> Array:
+    """The log density of values (..., d) under a diagonal Gaussian."""
+    return jnp.sum(-0.5 * ((values - mean) / std) ** 2 - jnp.log(std) - _LOG_SQRT_2PI, axis=-1)
 
 
 class ActionDistribution(Protocol):
