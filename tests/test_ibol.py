@@ -34,7 +34,7 @@ def trainer(env: str = "point", preset: str = "smoke", seed: int = 0, **override
 def batch_of(learning: IBOLTrainer, epoch: int = 0) -> Batch:
     shape = (learning.config.episodes_per_epoch, learning.config.latent_dim)
     u = np.random.default_rng(epoch).standard_normal(shape).astype(np.float32)
-    return learning.batch(learning.explore(u, epoch), u)
+    return learning.batch(method.columns_of(learning.explore(u, epoch), u))
 
 
 def norms(tree: object) -> list[float]:
@@ -44,7 +44,7 @@ def norms(tree: object) -> list[float]:
 def test_the_terms_are_those_of_the_paper() -> None:
     learning = trainer(latent_samples=3)
     networks, batch, key = learning.training.networks, batch_of(learning), jax.random.key(5)
-    terms = method.objective(networks, batch, key, learning.config)
+    terms, _ = method.objective(networks, batch, key, learning.config)
     mean, std = networks.encoder(batch.encoded, batch.lengths)
     noise = jax.random.normal(key, (3, *mean.shape))
     i = 2
@@ -64,12 +64,13 @@ def test_neither_loss_reaches_the_others_networks() -> None:
     learning = trainer()
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
     nothing = jnp.zeros(len(batch.u))
-    old = method.sampling_log_prob(networks.sampling, batch)
+    old = method.sampling_distribution(networks.sampling, batch)
 
     def skill_part(networks: method.Networks) -> jax.Array:
-        return method.skill_objective(method.objective(networks, batch, jax.random.key(0), settings), settings).mean()
+        terms, _ = method.objective(networks, batch, jax.random.split(jax.random.key(0), 3)[0], settings)
+        return method.skill_objective(terms, settings).mean()
 
-    grads = jax.grad(lambda n: method.losses(n, batch, nothing, old, jax.random.key(0), settings)[0])(networks)
+    grads = jax.grad(lambda n: method.losses(n, batch, None, nothing, old, jax.random.key(0), settings)[0])(networks)
     skill = jax.grad(skill_part)(networks)
     assert max(norms(skill.sampling)) == 0
     assert min(norms(grads.sampling)[:2]) > 0
@@ -83,7 +84,7 @@ def test_the_marginal_of_a_policy_that_ignores_u_is_its_own_density() -> None:
     first = policy.network.trunk.layers[0]
     deaf = first.weight.at[2:].set(0.0)
     policy = eqx.tree_at(lambda p: p.network.trunk.layers[0].weight, policy, deaf)
-    exact = method.time_mean(method.sampling_log_prob(policy, batch), batch.lengths)
+    exact = method.time_mean(method.sampling_distribution(policy, batch).log_prob(batch.goals), batch.lengths)
     np.testing.assert_allclose(method.marginal(policy, batch, jax.random.key(0), learning.config), exact, rtol=1e-4)
 
 
@@ -112,9 +113,9 @@ def test_steps_after_the_end_change_nothing() -> None:
     networks, settings, key = learning.training.networks, learning.config, jax.random.key(0)
     results = []
     for data in (short, changed):
-        old = method.sampling_log_prob(networks.sampling, data)
+        old = method.sampling_distribution(networks.sampling, data)
         term = method.marginal(networks.sampling, data, key, settings)
-        gradient = jax.grad(lambda n: method.losses(n, data, term, old, key, settings)[0])(networks)  # noqa: B023
+        gradient = jax.grad(lambda n: method.losses(n, data, None, term, old, key, settings)[0])(networks)  # noqa: B023
         results.append((term, gradient))
     for a, b in zip(jax.tree.leaves(results[0]), jax.tree.leaves(results[1]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
@@ -124,16 +125,44 @@ def test_without_clipping_the_sampling_policy_follows_reinforce() -> None:
     learning = trainer()
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
     term = method.marginal(networks.sampling, batch, jax.random.key(1), settings)
-    old = method.sampling_log_prob(networks.sampling, batch)
+    old = method.sampling_distribution(networks.sampling, batch)
     key = jax.random.key(0)
-    returns = method.returns_of(method.objective(networks, batch, key, settings), term, settings)
-    found = jax.grad(lambda n: method.losses(n, batch, term, old, key, settings)[0])(networks).sampling
+    terms, _ = method.objective(networks, batch, jax.random.split(key, 3)[0], settings)
+    returns = method.returns_of(terms, term, settings)
+    found = jax.grad(lambda n: method.losses(n, batch, None, term, old, key, settings)[0])(networks).sampling
 
     def reinforce(policy: method.BetaPolicy) -> jax.Array:
-        return -(returns * method.sampling_log_prob(policy, batch).sum(axis=1)).mean()
+        log_prob = method.sampling_distribution(policy, batch).log_prob(batch.goals)
+        return -(returns * log_prob.sum(axis=1)).mean()
 
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(jax.grad(reinforce)(networks.sampling)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_the_pathwise_gain_is_the_objective_and_moves_the_sampling_policy_alone() -> None:
+    learning = trainer(pathwise=True)
+    networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
+    old, key = method.sampling_distribution(networks.sampling, batch), jax.random.key(0)
+    terms, latents = method.objective(networks, batch, key, settings)
+    gain = method.pathwise_gain(networks, batch, old, latents, key, settings)
+    marginal = method.marginal(networks.sampling, batch, key, settings)
+    np.testing.assert_allclose(gain, terms.imitation - settings.alpha * marginal, rtol=1e-3, atol=1e-3)
+    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, key, settings).mean())(networks)
+    assert min(norms(grads.sampling)[:2]) > 0
+    assert max(norms(grads.skill) + norms(grads.encoder)) == 0
+
+
+def test_the_pathwise_gain_sharpens_goals_that_the_skill_policy_knows() -> None:
+    """Against a fixed skill policy and without the marginal, goals move to where the skill policy has its mode."""
+    learning = trainer(pathwise=True, alpha=0.0)
+    networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
+    old, key = method.sampling_distribution(networks.sampling, batch), jax.random.key(0)
+    latents = jnp.zeros((1, *batch.u.shape))
+    target = method.latent_policy(networks.skill, batch.states, latents[0]).mode
+    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, key, settings).mean())(networks)
+    moved = jax.tree.map(lambda value, grad: value + 0.5 * grad, networks.sampling, grads.sampling)
+    before, after = (jnp.abs(d.mode - target).mean() for d in (old, method.sampling_distribution(moved, batch)))
+    assert after < 0.9 * before
 
 
 def test_it_finds_skills_that_can_be_told_apart() -> None:
@@ -195,7 +224,7 @@ def test_the_variants_of_the_paper_train(variant: dict[str, object]) -> None:
 def test_without_u_the_sampling_policy_remembers() -> None:
     learning = trainer(use_u=False)
     batch = batch_of(learning)
-    whole = method.sampling_log_prob(learning.training.networks.sampling, batch)
+    whole = method.sampling_distribution(learning.training.networks.sampling, batch).log_prob(batch.goals)
     policy, memory = learning.training.networks.sampling, None
     memory = policy.start(len(batch.u))
     for step in range(50):

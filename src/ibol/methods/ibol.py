@@ -26,17 +26,19 @@ from numpy.typing import NDArray
 from ibol.envs.settings import EnvSettings
 from ibol.learners import adam, sac
 from ibol.learners.normalizer import omit
+from ibol.learners.replay import Columns, Replay
 from ibol.learners.rollout import Act, Trajectories
-from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
-from ibol.methods.policy_gradient import policy_log_prob, surrogate, time_mean
-from ibol.nn.distributions import gaussian_log_prob
+from ibol.methods.discovery import DiscoveryTrainer
+from ibol.methods.policy_gradient import PolicyGradientConfig, advantages, latent_policy, surrogate, time_mean
+from ibol.nn.distributions import ScaledBeta, gaussian_log_prob
 from ibol.nn.networks import BetaPolicy, RecurrentBetaPolicy, TrajectoryEncoder
-from ibol.seeding import derive
+from ibol.runs.checkpoint import Arrays
+from ibol.seeding import derive, generator
 from ibol.skills.policy import skills_of
 
 
 @dataclass(frozen=True)
-class IBOLConfig(DiscoveryConfig):
+class IBOLConfig(PolicyGradientConfig):
     """Settings of IBOL; the preset gives the defaults."""
 
     alpha: float = 1.0
@@ -45,8 +47,9 @@ class IBOLConfig(DiscoveryConfig):
     """Weight of the compression term, the bottleneck."""
     lambda_: float = 2.0
     """Weight of the auxiliary term, which ties the latent to the sampling policy's u."""
-    gradient_steps: int = 4
-    """Gradient steps in each epoch, all on the whole epoch."""
+    recent_epochs: int = 1
+    """Epochs whose trajectories encoder and skill policy learn from, lest they know a single one by heart; the sampling
+    policy learns from the last one."""
     latent_samples: int = 16
     """Latents drawn for each trajectory in the imitation term."""
     marginal_samples: int = 100
@@ -55,12 +58,11 @@ class IBOLConfig(DiscoveryConfig):
     """Steps of each trajectory at which the marginal term is estimated, drawn at random; 0 takes all."""
     marginal_once: bool = False
     """Estimate the marginal term once in an epoch instead of at each gradient step."""
-    normalize_advantage: bool = False
-    """Subtract the mean of the epoch's returns and divide by their standard deviation."""
     use_u: bool = True
     """Let the sampling policy see u; otherwise it remembers its states instead (the paper's ablation without u)."""
-    clip: float = 0.0
-    """Clip the sampling policy's probability ratios to 1 +- this (PPO); 0 is the plain policy gradient."""
+    pathwise: bool = False
+    """Let imitation and marginal reach the sampling policy through the goals themselves (reparameterised) instead of
+    the policy gradient, which is then left with what follows from the visited states; only with u."""
 
 
 CONFIG = IBOLConfig
@@ -99,27 +101,32 @@ class Terms(NamedTuple):
     auxiliary: Array
 
 
-def sampling_log_prob(policy: BetaPolicy | RecurrentBetaPolicy, batch: Batch) -> Array:
-    """log pi_s(g_t | s_t, u), or without u log pi_s(g_t | s_0:t): (B, T)."""
+def sampling_distribution(policy: BetaPolicy | RecurrentBetaPolicy, batch: Batch) -> ScaledBeta:
+    """pi_s(. | s_t, u), or without u pi_s(. | s_0:t), for (B, T) steps."""
     if isinstance(policy, RecurrentBetaPolicy):
-        return policy(batch.states).log_prob(batch.goals)
-    return policy_log_prob(policy, batch.states, batch.u, batch.goals)
+        return policy(batch.states)
+    return latent_policy(policy, batch.states, batch.u)
 
 
-def objective(networks: Networks, batch: Batch, key: Array, config: IBOLConfig) -> Terms:
-    """The terms that encoder and skill policy are trained on."""
+def objective(networks: Networks, batch: Batch, key: Array, config: IBOLConfig) -> tuple[Terms, Array]:
+    """The terms that encoder and skill policy are trained on, and the latents (K, B, d) that they were taken at."""
     mean, std = networks.encoder(batch.encoded, batch.lengths)
-    noise = jax.random.normal(key, (config.latent_samples, *mean.shape))
-    imitation = policy_log_prob(networks.skill, batch.states, mean + std * noise, batch.goals).mean(axis=0)
+    latents = mean + std * jax.random.normal(key, (config.latent_samples, *mean.shape))
     compression = 0.5 * jnp.sum(mean**2 + std**2 - 1 - 2 * jnp.log(std), axis=-1)
     auxiliary = gaussian_log_prob(mean, std, batch.u)
-    return Terms(time_mean(imitation, batch.lengths), compression, auxiliary)
+    return Terms(imitation(networks.skill, batch, latents), compression, auxiliary), latents
+
+
+def imitation(skill: BetaPolicy, batch: Batch, latents: Array) -> Array:
+    """mean_t log pi_z(g_t | s_t, z), averaged over the latents (K, B, d): (B,)."""
+    log_prob = latent_policy(skill, batch.states, latents).log_prob(batch.goals).mean(axis=0)
+    return time_mean(log_prob, batch.lengths)
 
 
 def marginal(policy: BetaPolicy | RecurrentBetaPolicy, batch: Batch, key: Array, config: IBOLConfig) -> Array:
     """mean_t log pi_s(g_t | s_t) with u integrated out, (B,): one trajectory after the other, to stay in the cache."""
     if isinstance(policy, RecurrentBetaPolicy):
-        return time_mean(sampling_log_prob(policy, batch), batch.lengths)  # there is no u
+        return time_mean(sampling_distribution(policy, batch).log_prob(batch.goals), batch.lengths)  # there is no u
     count, steps = config.marginal_samples, config.marginal_steps
 
     def one(x: tuple[Array, Array, Array, Array]) -> Array:
@@ -148,17 +155,41 @@ def skill_objective(terms: Terms, config: IBOLConfig) -> Array:
     return terms.imitation - config.beta * terms.compression + auxiliary
 
 
+def pathwise_gain(
+    networks: Networks, batch: Batch, old: ScaledBeta, latents: Array, key: Array, config: IBOLConfig
+) -> Array:
+    """Imitation - alpha marginal, (B,), of goals that move along with the sampling policy, and change it alone."""
+    goals = sampling_distribution(networks.sampling, batch).transport(batch.goals, old)
+    moved, fixed = batch._replace(goals=goals), jax.lax.stop_gradient(networks)
+    imitated = imitation(fixed.skill, moved, jax.lax.stop_gradient(latents))
+    return imitated - config.alpha * marginal(fixed.sampling, moved, key, config)
+
+
 def losses(
-    networks: Networks, batch: Batch, marginal_term: Array, old_log_prob: Array, key: Array, config: IBOLConfig
+    networks: Networks,
+    batch: Batch,
+    recent: Batch | None,
+    marginal_term: Array,
+    old: ScaledBeta,
+    key: Array,
+    config: IBOLConfig,
 ) -> tuple[Array, dict[str, Array]]:
-    """The loss of encoder and skill policy plus that of the sampling policy; neither reaches the other's networks."""
-    terms = objective(networks, batch, key, config)
+    """The loss of encoder and skill policy plus that of the sampling policy; neither reaches the other's networks.
+
+    Encoder and skill policy learn from `recent` trajectories, or if there are none from the sampling policy's own.
+    """
+    latent_key, path_key, recent_key = jax.random.split(key, 3)
+    terms, latents = objective(networks, batch, latent_key, config)
     returns = returns_of(terms, marginal_term, config)
-    log_prob = sampling_log_prob(networks.sampling, batch)  # (B, T)
-    sampling_loss = -surrogate(
-        log_prob, old_log_prob, returns, batch.lengths, normalize=config.normalize_advantage, clip=config.clip
-    )
-    skill_loss = -jnp.mean(skill_objective(terms, config))
+    pathwise = config.pathwise and config.use_u
+    of_states = returns - (terms.imitation - config.alpha * marginal_term) if pathwise else returns
+    advantage, scale = advantages(of_states, batch.u, config)
+    policy = sampling_distribution(networks.sampling, batch)
+    gain = surrogate(policy, old, batch.goals, advantage, batch.lengths, config.clip)
+    if pathwise:
+        gain += jnp.mean(pathwise_gain(networks, batch, old, latents, path_key, config)) / scale
+    learned = terms if recent is None else objective(networks, recent, recent_key, config)[0]
+    skill_loss = -jnp.mean(skill_objective(learned, config))
     info = {
         "objective": returns.mean(),
         "objective_std": returns.std(),
@@ -168,25 +199,29 @@ def losses(
         "compression": terms.compression.mean(),
         "auxiliary": terms.auxiliary.mean(),
     }
-    return sampling_loss + skill_loss, info
+    return skill_loss - gain, info
 
 
 @partial(jax.jit, static_argnames="config")
 def update_epoch(
-    state: State, batch: Batch, key: Array, config: IBOLConfig, rate: float = 1.0
+    state: State, batch: Batch, recent: Batch | None, key: Array, config: IBOLConfig, rate: float = 1.0
 ) -> tuple[State, dict[str, Array]]:
-    """The gradient steps of an epoch, with `rate` times the learning rate; returns what the first of them saw."""
+    """The gradient steps of an epoch, with `rate` times the learning rate; returns what the first of them saw.
+
+    `recent`, if any, has trajectories for each of the steps: (steps, B, ...).
+    """
     once_key, *keys = jax.random.split(key, config.gradient_steps + 1)
-    old_log_prob = sampling_log_prob(state.networks.sampling, batch)
+    old = sampling_distribution(state.networks.sampling, batch)
     once = marginal(state.networks.sampling, batch, once_key, config) if config.marginal_once else None
 
-    def step(state: State, key: Array) -> tuple[State, dict[str, Array]]:
+    def step(state: State, x: tuple[Array, Batch | None]) -> tuple[State, dict[str, Array]]:
+        key, some = x
         term_key, marginal_key = jax.random.split(key)
         term = marginal(state.networks.sampling, batch, marginal_key, config) if once is None else once
-        grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, term, old_log_prob, term_key, config)
+        grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, some, term, old, term_key, config)
         return State(*adam.descend(config.learning_rate, state.networks, grads, state.optimizer, rate)), info
 
-    state, infos = jax.lax.scan(step, state, jnp.stack(keys))
+    state, infos = jax.lax.scan(step, state, (jnp.stack(keys), recent))
     return state, jax.tree.map(lambda values: values[0], infos)
 
 
@@ -208,6 +243,9 @@ class IBOLTrainer(DiscoveryTrainer):
             skill=make(key=keys[2]),
         )
         self.training = State(networks, adam.start(config.learning_rate, networks))
+        states, steps = self.world.state_dim, self.world.horizon
+        columns = {"states": (steps + 1, states), "goals": (steps, goals), "lengths": (), "u": (config.latent_dim,)}
+        self.recent = Replay(config.recent_epochs * config.episodes_per_epoch, columns)
 
     @property
     def skill_policy(self) -> BetaPolicy:
@@ -231,25 +269,46 @@ class IBOLTrainer(DiscoveryTrainer):
 
     def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
         """The gradient steps of an epoch."""
+        config = self.config
         key = jax.random.key(derive(self.seed, "updates", epoch))
-        rate = adam.falling(self.config.final_learning_rate, epoch, self.epochs)
-        batch = self.batch(trajectories, latents)
-        self.training, info = update_epoch(self.training, batch, key, self.config, rate)
+        rate = adam.falling(config.final_learning_rate, epoch, self.epochs)
+        columns, recent = columns_of(trajectories, latents), None
+        if config.recent_epochs > 1:
+            self.recent.add(columns)
+            shape = (config.gradient_steps, config.episodes_per_epoch)
+            recent = self.batch(self.recent.sample(generator(self.seed, "recent", epoch), shape))
+        self.training, info = update_epoch(self.training, self.batch(columns), recent, key, config, rate)
         return {name: float(value) for name, value in info.items()}
 
-    def batch(self, trajectories: Trajectories, latents: NDArray[np.float32]) -> Batch:
-        """What the networks see; not the last state, as in the authors' code."""
-        states = self.normalizer(trajectories.states[:, :-1])
+    def batch(self, columns: Columns) -> Batch:
+        """What the networks see of trajectories; not the last state, as in the authors' code."""
+        states = self.normalizer(columns["states"][..., :-1, :])
         return Batch(
             states=jnp.asarray(omit(states, self.world.omitted)),
             encoded=jnp.asarray(states[..., list(self.world.encoder_dims)]),
-            goals=jnp.asarray(trajectories.actions),
-            lengths=jnp.asarray(trajectories.lengths),
-            u=jnp.asarray(latents),
+            goals=jnp.asarray(columns["goals"]),
+            lengths=jnp.asarray(columns["lengths"], int),
+            u=jnp.asarray(columns["u"]),
         )
+
+    def learned(self) -> Arrays:
+        """All that learns, and what it learns from."""
+        recent = self.recent.state() if self.config.recent_epochs > 1 else {}
+        return {**super().learned(), **{f"recent/{name}": values for name, values in recent.items()}}
+
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
+        super().restore_learned(arrays)
+        if self.config.recent_epochs > 1:
+            self.recent.restore({name[7:]: values for name, values in arrays.items() if name.startswith("recent/")})
 
 
 create_trainer, load_policy = IBOLTrainer, skills_of
+
+
+def columns_of(trajectories: Trajectories, u: NDArray[np.float32]) -> Columns:
+    """What is kept of trajectories, one row for each."""
+    return {"states": trajectories.states, "goals": trajectories.actions, "lengths": trajectories.lengths, "u": u}
 
 
 @jax.jit

@@ -22,28 +22,22 @@ from ibol.envs.settings import EnvSettings
 from ibol.learners import adam
 from ibol.learners.normalizer import omit
 from ibol.learners.rollout import Trajectories
-from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
-from ibol.methods.policy_gradient import policy_log_prob, surrogate, time_sum
-from ibol.nn.distributions import gaussian_log_prob
+from ibol.methods.discovery import DiscoveryTrainer
+from ibol.methods.policy_gradient import PolicyGradientConfig, advantages, latent_policy, surrogate, time_sum
+from ibol.nn.distributions import ScaledBeta, gaussian_log_prob
 from ibol.nn.networks import BetaPolicy, TrajectoryEncoder
 from ibol.seeding import derive
 from ibol.skills.policy import skills_of
 
 
 @dataclass(frozen=True)
-class VALORConfig(DiscoveryConfig):
+class VALORConfig(PolicyGradientConfig):
     """Settings of VALOR; the preset gives the defaults."""
 
     alpha: float = 1e-3
     """Weight of the entropy of the policy's actions."""
-    gradient_steps: int = 4
-    """Gradient steps in each epoch, all on the whole epoch."""
     decoded_states: int = 20
     """States of a trajectory that the decoder sees, evenly spaced; 0 shows all."""
-    normalize_advantage: bool = False
-    """Subtract the mean of the epoch's returns and divide by their standard deviation."""
-    clip: float = 0.0
-    """Clip the policy's probability ratios to 1 +- this (PPO); 0 is the plain policy gradient."""
 
 
 CONFIG = VALORConfig
@@ -74,17 +68,14 @@ class Batch(NamedTuple):
     latents: Array  # (B, d)
 
 
-def losses(
-    networks: Networks, batch: Batch, old_log_prob: Array, config: VALORConfig
-) -> tuple[Array, dict[str, Array]]:
+def losses(networks: Networks, batch: Batch, old: ScaledBeta, config: VALORConfig) -> tuple[Array, dict[str, Array]]:
     """The decoder's loss plus the policy's; neither reaches the other's network."""
     likelihood = gaussian_log_prob(*networks.decoder(batch.decoded, batch.decoded_lengths), batch.latents)
-    log_prob = policy_log_prob(networks.skill, batch.states, batch.latents, batch.actions)  # (B, T)
-    entropy = -time_sum(log_prob, batch.lengths)
+    policy = latent_policy(networks.skill, batch.states, batch.latents)
+    entropy = -time_sum(policy.log_prob(batch.actions), batch.lengths)
     returns = likelihood + config.alpha * entropy
-    gain = surrogate(
-        log_prob, old_log_prob, returns, batch.lengths, normalize=config.normalize_advantage, clip=config.clip
-    )
+    advantage, _ = advantages(returns, batch.latents, config)
+    gain = surrogate(policy, old, batch.actions, advantage, batch.lengths, config.clip)
     info = {
         "objective": returns.mean(),
         "objective_std": returns.std(),
@@ -97,10 +88,10 @@ def losses(
 @partial(jax.jit, static_argnames="config")
 def update_epoch(state: State, batch: Batch, config: VALORConfig, rate: float) -> tuple[State, dict[str, Array]]:
     """The gradient steps of an epoch, with `rate` times the learning rate; returns what the first of them saw."""
-    old_log_prob = policy_log_prob(state.networks.skill, batch.states, batch.latents, batch.actions)
+    old = latent_policy(state.networks.skill, batch.states, batch.latents)
 
     def step(state: State, _: None) -> tuple[State, dict[str, Array]]:
-        grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, old_log_prob, config)
+        grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, old, config)
         return State(*adam.descend(config.learning_rate, state.networks, grads, state.optimizer, rate)), info
 
     state, infos = jax.lax.scan(step, state, length=config.gradient_steps)
