@@ -14,6 +14,7 @@ from ibol.runs.directory import RunDirectory
 
 LIMIT = 2_000_000  # bytes
 FRESH_SEED = 999
+COVERAGE_STEPS = 400_000  # simulated for the state coverage: 2000 episodes of Ant
 
 
 def bundle(path: Path) -> Path:
@@ -28,7 +29,7 @@ def bundle(path: Path) -> Path:
     own = {k: v for k, v in config["settings"].items() if k in preset and preset[k] != v}
     if own:
         sys.exit(f"{path} differs from the preset in {own}: only what a preset gives is bundled")
-    (scores,) = evaluate_runs([path], seed=FRESH_SEED)
+    (scores,) = evaluate_runs([path], seed=FRESH_SEED, trajectories=COVERAGE_STEPS // linearizer.make_env(1).horizon)
     provenance = {
         "command": f"ibol linearize {config['env']} --preset {config['preset']} --seed {config['seed']}",
         "seed": config["seed"],
