@@ -24,6 +24,8 @@ train
 use
   evaluate RUN...   measure what runs have learned
   plot RUN...       draw where skills or linearizers go
+  video RUN         film skills, linearizers or policies
+  report RUN...     one HTML page with all about runs
 look up
   envs              environments and their sizes
   presets [COMMAND] settings of the presets, side by side
@@ -232,6 +234,75 @@ def _plot(argv: list[str]) -> None:
     print(f"written to {given.output}")
 
 
+def _video(argv: list[str]) -> None:
+    from ibol.films.episodes import EIGHT, GRID, load_episodes
+    from ibol.films.film import check_film, write_film
+
+    @dataclass(frozen=True)
+    class Video:
+        run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+        """A run of 'ibol discover', 'ibol linearize' or 'ibol sac', or the name of a bundled linearizer."""
+        latents: str | None = None
+        """What to show: '8 directions' (default), 'grid', or values such as '0,1.5; 1.5,0'; a linearizer's goals."""
+        output: Path = Path("film.mp4")
+        """The file to write: a film (.mp4, .gif), or a strip of moments (.png)."""
+        frames_per_second: float = 20.0
+        """Frames of a second, which is a second of the simulation."""
+        size: int = 320
+        """Width of a tile in pixels."""
+        steps: int | None = None
+        """Show only so many steps (default: whole episodes)."""
+        seed: int = 0
+        """Decides initial states and samples."""
+        deterministic: bool = False
+        """The most likely goals or actions of the skill policy instead of samples."""
+        overwrite: bool = False
+        """Replace the file if it exists."""
+        quiet: bool = False
+        """Show no progress."""
+
+    about = f"Film what a run has learned. --latents: {EIGHT!r}, {GRID!r}, or values."
+    given = _parse(Video, argv, "video", about)
+    check_film(given.output, size=given.size, frames_per_second=given.frames_per_second, overwrite=given.overwrite)
+    episodes = load_episodes(
+        given.run, given.latents, steps=given.steps, seed=given.seed, deterministic=given.deterministic
+    )
+    write_film(
+        episodes, given.output, size=given.size, frames_per_second=given.frames_per_second, quiet=given.quiet
+    )
+    print(f"written to {given.output}")
+
+
+def _report_page(argv: list[str]) -> None:
+    from ibol.report.page import write_report
+
+    @dataclass(frozen=True)
+    class Report:
+        runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Run directories of any method."""
+        output: Path = Path("report.html")
+        """The page to write."""
+        films: bool = True
+        """Put films into the page; --no-films leaves them out."""
+        trajectories: int = 500
+        """Random latents of skills to measure and draw."""
+        seed: int = 0
+        """Decides latents and initial states."""
+        overwrite: bool = False
+        """Replace the page if it exists."""
+        quiet: bool = False
+        """Show no progress."""
+
+    about = "Put all about runs into one HTML page that opens from disk: settings, curves, numbers, skills, films."
+    given = _parse(Report, argv, "report", about)
+    if given.output.exists() and not given.overwrite:
+        raise IbolError(f"{given.output} exists: choose another --output or replace it with --overwrite")
+    write_report(
+        given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
+    )
+    print(f"written to {given.output}: open it in a browser")
+
+
 def _envs(argv: list[str]) -> None:
     from ibol.tables import envs_table, show
 
@@ -313,6 +384,8 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "sweep": _sweep,
     "evaluate": _evaluate,
     "plot": _plot,
+    "video": _video,
+    "report": _report_page,
     "envs": _envs,
     "presets": _presets,
     "normalize": _normalize,

@@ -42,7 +42,7 @@ class Robot:
     """The episode terminates when the torso's height leaves this range."""
     total_mass: float | None = None
     """What the model file asks for through the deprecated `settotalmass`."""
-    camera: tuple[float, float, float] = (90.0, -12.0, 4.5)
+    camera: tuple[float, float, float] = (90.0, -12.0, 3.8)
     """From where films look at it: azimuth, elevation (degrees) and distance (metres)."""
     symmetry_generators: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = ()
     """Exchanges of position, rotation and joints that leave the physics as it is (see `symmetry.py`)."""
@@ -64,7 +64,7 @@ ROBOTS: dict[str, Robot] = {
             fallen="upside_down",
             control_cost=0.5,
             alive_reward=1.0,
-            camera=(90.0, -40.0, 7.0),
+            camera=(90.0, -40.0, 6.0),
             symmetry_generators=(
                 (
                     (-2, 1, 3),
@@ -121,7 +121,7 @@ ROBOTS: dict[str, Robot] = {
             alive_reward=5.0,
             forward_weight=1.25,
             healthy_height=(1.0, 2.0),
-            camera=(90.0, -25.0, 6.0),
+            camera=(90.0, -25.0, 5.0),
             symmetry_generators=(
                 (
                     (1, -2, 3),

@@ -13,8 +13,8 @@ from ibol.films.backend import gl_context
 Image = NDArray[np.uint8]  # (height, width, 3)
 Colour = NDArray[np.floating]  # (3,), from 0 to 1
 
-_TRAIL_RADIUS = 0.04
-_TRAIL_PIECES = 400  # more steps than that are drawn by fewer pieces
+_TRAIL_WIDTH = 0.05
+_TRAIL_PIECES = 60  # a longer way is drawn in larger steps: pieces are what takes time
 _SQUARE = 2.0  # metres from one square of the floor to the next of its colour
 
 
@@ -59,18 +59,23 @@ class Stage:
         mujoco.mj_camlight(self._model, self._data)
 
     def _trail(self, way: NDArray[np.floating], colour: Colour) -> None:
-        places = way[:: 1 + len(way) // _TRAIL_PIECES, :2]
-        floor = np.full(len(places), 0.01)
+        places = np.concatenate([way[: -1 : 1 + len(way) // _TRAIL_PIECES, :2], way[-1:, :2]])
         # A robot in a vertical plane has its height as second value.
         y = places[:, 1] if self._model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else np.zeros(len(places))
-        points = np.stack([places[:, 0], y, floor], axis=1).astype(np.float64)
-        shape, rgba = mujoco.mjtGeom.mjGEOM_CAPSULE.value, np.append(colour, 1.0).astype(np.float32)
-        for a, b in zip(points[:-1], points[1:], strict=True):
-            if self._scene.ngeom == self._scene.maxgeom:
-                return
-            geom = self._scene.geoms[self._scene.ngeom]
-            mujoco.mjv_initGeom(geom, shape, np.zeros(3), np.zeros(3), np.zeros(9), rgba)
-            mujoco.mjv_connector(geom, shape, _TRAIL_RADIUS, a, b)
+        points = np.stack([places[:, 0], y], axis=1).astype(np.float64)
+        rgba = np.append(colour, 1.0).astype(np.float32)
+        for start, end in zip(points[:-1], points[1:], strict=True):
+            (x, y), (cos, sin) = (start + end) / 2, _direction(end - start)
+            piece = self._scene.geoms[self._scene.ngeom]
+            mujoco.mjv_initGeom(
+                piece,
+                mujoco.mjtGeom.mjGEOM_BOX.value,
+                np.array([np.linalg.norm(end - start) / 2, _TRAIL_WIDTH, 0.005]),
+                np.array([x, y, 0.005]),
+                np.array([cos, -sin, 0, sin, cos, 0, 0, 0, 1]),
+                rgba,
+            )
+            piece.emission, piece.specular = 0.5, 0.0
             self._scene.ngeom += 1
 
     def close(self) -> None:
@@ -86,14 +91,19 @@ class Stage:
         self.close()
 
 
+def _direction(way: NDArray[np.float64]) -> NDArray[np.float64]:
+    length = float(np.linalg.norm(way))
+    return way / length if length > 0 else np.array([1.0, 0.0])
+
+
 def _dress(spec: Any, width: int, height: int) -> None:
     """Give a model another floor, sky and light; its physics stays as it is, and is not used here anyway."""
     visual = spec.visual
     visual.global_.offwidth, visual.global_.offheight = width, height
-    visual.quality.offsamples, visual.quality.shadowsize = 4, 4096
+    visual.quality.offsamples, visual.quality.shadowsize = 4, 1024
     visual.headlight.ambient, visual.headlight.diffuse = [0.35] * 3, [0.35] * 3
     visual.headlight.specular = [0.0] * 3
-    visual.map.shadowclip = 7.0  # the floor shades itself at the edges of a smaller region
+    visual.map.shadowclip = 4.0  # the floor shades itself at the edges of a smaller region
     for texture in list(spec.textures):
         if texture.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
             spec.delete(texture)
