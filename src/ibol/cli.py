@@ -183,7 +183,7 @@ def _sweep(argv: list[str]) -> None:
 
 
 def _evaluate(argv: list[str]) -> None:
-    from ibol.evaluation.runs import evaluate_runs, write_json
+    from ibol.evaluation.runs import check_free, evaluate_runs, write_json
     from ibol.tables import evaluation_tables, show
 
     @dataclass(frozen=True)
@@ -194,17 +194,28 @@ def _evaluate(argv: list[str]) -> None:
         """Episodes for the return of a policy."""
         trajectories: int = 2000
         """Random latents of skills, and random goals for the state coverage of a linearizer."""
-        bins: int = 32
-        """Bins of each dimension for the information that latents carry."""
+        bins: tuple[int, ...] = (32,)
+        """Bins of each dimension for the information that latents carry; several numbers make a sweep."""
+        sepin_k: int = 1
+        """How many of the most separable latent dimensions SEPIN@k is the mean of."""
+        references: bool = True
+        """Measure each run's untrained policy and random goals, too."""
         seed: int = 0
-        """Decides goals and initial states."""
+        """Decides latents, goals and initial states."""
         json: Path | None = None
         """Also write the numbers to this file."""
+        overwrite: bool = False
+        """Replace that file if it exists."""
+        quiet: bool = False
+        """Show no progress."""
 
     given = _parse(Evaluate, argv, "evaluate", "Measure what runs have learned.")
+    if given.json is not None:
+        check_free(given.json, overwrite=given.overwrite, flag="--json")
     rows = evaluate_runs(
-        given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, seed=given.seed
-    )
+        given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
+        seed=given.seed, references=given.references, quiet=given.quiet,
+    )  # fmt: skip
     for table in evaluation_tables(rows):
         show(table)
     if given.json is not None:
