@@ -278,9 +278,7 @@ def _video(argv: list[str]) -> None:
     episodes = load_episodes(
         given.run, given.latents, steps=given.steps, seed=given.seed, deterministic=given.deterministic
     )
-    write_film(
-        episodes, given.output, size=given.size, frames_per_second=given.frames_per_second, quiet=given.quiet
-    )
+    write_film(episodes, given.output, size=given.size, frames_per_second=given.frames_per_second, quiet=given.quiet)
     print(f"written to {given.output}")
 
 

@@ -1,7 +1,7 @@
 """Which OpenGL library can render here: EGL, OSMesa, or GLFW on a display.
 
-MuJoCo decides by the variable MUJOCO_GL when it is imported, and a library that is missing or broken can spoil the whole
-process. So each one is tried in a process of its own, and the first that works is used.
+MuJoCo decides by the variable MUJOCO_GL when it is imported, and a library that is missing or broken can spoil the
+whole process. So each one is tried in a process of its own, and the first that works is used.
 """
 
 import functools
@@ -14,7 +14,7 @@ from typing import Any
 from ibol.errors import IbolError
 
 BACKENDS = ("egl", "osmesa", "glfw")
-_INSTALL = "install one, on Debian and Ubuntu with 'apt-get install libegl1', or with 'apt-get install libosmesa6'"
+_INSTALL = "install one, on Debian with 'apt-get install libosmesa6' or 'apt-get install libegl1 libgl1'"
 _SECONDS = 60.0
 _TRY = """
 import sys, importlib, mujoco

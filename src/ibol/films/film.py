@@ -26,9 +26,10 @@ _GAP = 4  # pixels between tiles
 _PAD = ((2, 2), (2, 2), (0, 0))
 _GROUND = (34, 37, 41)
 _RING = ((1, 2), (0, 2), (0, 1), (0, 0), (1, 0), (2, 0), (2, 1), (2, 2))  # where each of eight directions is
+_PALETTE = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer:bayer_scale=4"
 _CODEC = {
-    ".mp4": "-c:v libx264 -pix_fmt yuv420p -crf 26 -preset veryfast -movflags +faststart".split(),
-    ".gif": ["-filter_complex", "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer:bayer_scale=4"],
+    ".mp4": ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "26", "-preset", "veryfast", "-movflags", "+faststart"],
+    ".gif": ["-filter_complex", _PALETTE],
 }
 
 Draw = Callable[[int, int], Image]  # episode and step
@@ -109,9 +110,9 @@ def _frames(
         for step in steps:
             canvas = np.empty((rows * (height + _GAP) + _GAP, columns * (width + _GAP) + _GAP, 3), np.uint8)
             canvas[:] = _GROUND
-            tiles = [_framed(draw(i, step), label, episodes.colours[i]) for i, label in enumerate(episodes.labels)]
+            tiles = [_tile(episodes, draw, i, step, label) for i, label in enumerate(episodes.labels)]
             if chart is not None:
-                tiles.append(_framed(chart.draw(step), f"{step * episodes.seconds:.1f} s", None))
+                tiles.append(_framed(chart.draw(step), f"{step * episodes.seconds:.1f} s"))
             for (row, column), tile in zip([*places, *free], tiles, strict=False):
                 top, left = _GAP + row * (height + _GAP), _GAP + column * (width + _GAP)
                 canvas[top : top + height, left : left + width] = tile
@@ -136,13 +137,20 @@ def _strip(episodes: Episodes, draw: Draw, quiet: bool) -> Image:
             row = []
             for step in steps:
                 text = f"{label}, {step * episodes.seconds:.1f} s" if step == 0 else f"{step * episodes.seconds:.1f} s"
-                row.append(np.pad(_framed(draw(i, int(step)), text, episodes.colours[i]), _PAD, constant_values=255))
+                row.append(np.pad(_tile(episodes, draw, i, int(step), text), _PAD, constant_values=255))
                 progress.advance(1)
             rows.append(np.concatenate(row, axis=1))
     return np.concatenate(rows)
 
 
-def _framed(tile: Image, label: str, colour: np.ndarray | None) -> Image:
+def _tile(episodes: Episodes, draw: Draw, i: int, step: int, label: str) -> Image:
+    """An episode at a step; below it where a robot is, which a camera that goes with it cannot show."""
+    place = episodes.states[i, step, list(episodes.location_dims)]
+    where = ", ".join(f"{name} {value:.1f} m" for name, value in zip("xy", place + 0.0, strict=False))
+    return _framed(draw(i, step), label, where if episodes.env in ROBOTS else "", episodes.colours[i])
+
+
+def _framed(tile: Image, label: str, below: str = "", colour: np.ndarray | None = None) -> Image:
     """A tile in its colour with its name in the corner."""
     picture = Pictures.fromarray(tile)
     pen = ImageDraw.Draw(picture)
@@ -150,9 +158,9 @@ def _framed(tile: Image, label: str, colour: np.ndarray | None) -> Image:
     if colour is not None:
         edge = tuple(round(255 * float(value)) for value in colour)
         pen.rectangle((0, 0, width - 1, height - 1), outline=edge, width=max(3, width // 80))
-    font = ImageFont.load_default(max(10, width // 20))
-    margin = max(8, width // 32)
-    pen.text((margin, margin), label, (24, 27, 31), font, stroke_width=max(2, width // 160), stroke_fill="white")
+    font, margin, stroke = ImageFont.load_default(max(10, width // 20)), max(8, width // 32), max(2, width // 160)
+    for text, y, anchor in ((label, margin, "la"), (below, height - margin, "ls")):
+        pen.text((margin, y), text, (24, 27, 31), font, anchor, stroke_width=stroke, stroke_fill="white")
     return np.asarray(picture)
 
 

@@ -1,5 +1,6 @@
 """A robot on a stage: checkered floor, sky, light, and a camera that goes with it."""
 
+import itertools
 from types import TracebackType
 from typing import Any
 
@@ -64,7 +65,7 @@ class Stage:
         y = places[:, 1] if self._model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else np.zeros(len(places))
         points = np.stack([places[:, 0], y], axis=1).astype(np.float64)
         rgba = np.append(colour, 1.0).astype(np.float32)
-        for start, end in zip(points[:-1], points[1:], strict=True):
+        for start, end in itertools.pairwise(points):
             (x, y), (cos, sin) = (start + end) / 2, _direction(end - start)
             piece = self._scene.geoms[self._scene.ngeom]
             mujoco.mjv_initGeom(
@@ -75,7 +76,7 @@ class Stage:
                 np.array([cos, -sin, 0, sin, cos, 0, 0, 0, 1]),
                 rgba,
             )
-            piece.emission, piece.specular = 0.5, 0.0
+            piece.emission, piece.specular = 0.3, 0.0
             self._scene.ngeom += 1
 
     def close(self) -> None:

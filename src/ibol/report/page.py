@@ -20,7 +20,7 @@ from ibol.report.ways import drawable, ways_of
 from ibol.runs.directory import RunDirectory
 
 _HERE = Path(__file__).parent
-_FILM = {"size": 200, "frames_per_second": 10.0}  # small: it travels inside the page
+_SIZE, _FRAMES_PER_SECOND = 200, 10.0  # of films: small, as they travel inside the page
 
 
 def write_report(
@@ -82,7 +82,8 @@ def _films(paths: Sequence[Path], names: Sequence[str], *, seed: int, quiet: boo
         for path, name in zip(paths, names, strict=True):
             file = Path(folder) / "film.mp4"
             try:
-                write_film(load_episodes(str(path), seed=seed), file, quiet=quiet, **_FILM)
+                episodes = load_episodes(str(path), seed=seed)
+                write_film(episodes, file, size=_SIZE, frames_per_second=_FRAMES_PER_SECOND, quiet=quiet)
             except IbolError as error:
                 parts.append(f"<p>No film of {escape(name)}: {escape(str(error))}.</p>")
                 continue

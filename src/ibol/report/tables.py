@@ -10,8 +10,9 @@ from ibol.methods import DISCOVERY, settings_of
 from ibol.runs.directory import RunDirectory
 
 MEASURES = {
-    "corrected": "information I(Z; S_T) of latents about ends in nats, less what shuffled latents have",
-    "information": "the same as published: rises with the number of bins even for useless skills",
+    "neighbour_information": "information I(Z; S_T) of latents about ends in nats, from nearest neighbours, without bins",
+    "corrected": "the same from bins, less what shuffled latents have",
+    "information": "the same from bins as published: rises with their number even for useless skills",
     "accuracy": "how often an end lies nearest to its own one of 8 skills",
     "coverage": "visited cells of the location",
     "distance": "mean distance between start and end in metres; of a linearizer for goals of full length",
@@ -31,7 +32,7 @@ MEASURES = {
     "length_mean": "mean length of episodes in steps",
 }
 """Columns of the measurements, with what they are."""
-_POLICIES = {"skills": "", "untrained": "before training", "random": "random policy"}
+_POLICIES = {"skills": "trained", "untrained": "before training", "random": "random policy"}
 
 
 def command_line(run: RunDirectory) -> str:
@@ -76,7 +77,8 @@ def settings_tables(names: Sequence[str], runs: Sequence[RunDirectory]) -> str:
     """Settings and versions in which the runs differ, then those that are the same in all."""
     columns = [_flat(run.config) for run in runs]
     keys = list(dict.fromkeys(key for column in columns for key in column))
-    different, same = [], []
+    different: list[list[str]] = []
+    same: list[list[str]] = []
     for key in keys:
         values = [column.get(key, "—") for column in columns]
         (different if len(set(values)) > 1 else same).append([key, *values])

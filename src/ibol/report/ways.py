@@ -67,8 +67,8 @@ def _ways(
         "dims": chosen.shape[2],
         "steps": steps.tolist(),
         "scale": float(f"{scale:.6g}"),
-        "latents": latents[some].round(2).tolist(),
+        "latents": latents[some].astype(float).round(2).tolist(),
         "colours": [matplotlib.colors.to_hex(colour) for colour in colours],
-        "returns": returns[some].round(2).astype(float).tolist(),
+        "returns": returns[some].astype(float).round(2).tolist(),
         "paths": np.round(chosen / scale).astype(int).reshape(len(some), -1).tolist(),
     }
