@@ -1,6 +1,8 @@
 """Films: what they show, in what order, and what they say when something is wrong."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +69,7 @@ def test_latents_are_parsed() -> None:
     np.testing.assert_array_equal(grid[4], [0, 0, 0])
     assert abs(parse_latents("8 directions", 1, radius=1.0)).max() == 1.0
     for wrong in ("1,2,3", "1", "a,b", "", "nan,0", "1,2; 3"):
-        with pytest.raises(IbolError, match="2 numbers for each, such as '1.5,0; 1.06,1.06'"):
+        with pytest.raises(IbolError, match=r"2 numbers for each, such as '1\.5,0; 1\.06,1\.06'"):
             parse_latents(wrong, 2)
     with pytest.raises(IbolError, match="at most 36"):
         parse_latents(";".join(["0,0"] * 37), 2)
@@ -171,6 +173,26 @@ def test_the_library_that_works_is_chosen(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_library_that_is_missing_does_not_work() -> None:
     assert not backend._works("nowhere")
+
+
+def test_a_wrong_mujoco_gl_is_one_sentence_and_no_traceback(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "ibol",
+        "video",
+        "half_cheetah",
+        "--steps",
+        "1",
+        "--output",
+        str(tmp_path / "a.png"),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "MUJOCO_GL": "nonsense"}, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("ibol: MUJOCO_GL is 'nonsense', which cannot render here: unset it")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_camera_goes_with_the_robot_over_a_floor_that_repeats(gl: str) -> None:

@@ -10,7 +10,7 @@ from ibol.methods import DISCOVERY, settings_of
 from ibol.runs.directory import RunDirectory
 
 MEASURES = {
-    "neighbour_information": "information I(Z; S_T) of latents about ends in nats, from nearest neighbours, without bins",
+    "neighbour_information": "information I(Z; S_T) of latents about ends in nats, from nearest neighbours",
     "corrected": "the same from bins, less what shuffled latents have",
     "information": "the same from bins as published: rises with their number even for useless skills",
     "accuracy": "how often an end lies nearest to its own one of 8 skills",
