@@ -23,7 +23,7 @@ train
   sweep NAME        a grid of runs and their common figure, such as the paper's on PointEnv
 use
   evaluate RUN...   measure what runs have learned
-  plot RUN...       draw where skills or linearizers go
+  plot RUN...       draw where skills or linearizers go, or another figure of the paper
   video RUN         film skills, linearizers or policies
   report RUN...     one HTML page with all about runs
 look up
@@ -223,25 +223,29 @@ def _evaluate(argv: list[str]) -> None:
 
 
 def _plot(argv: list[str]) -> None:
-    from ibol.figures.runs import plot_runs
+    from ibol.evaluation.plots import FIGURES, plot_runs
+    from ibol.evaluation.plotting import PlotOptions
+    from ibol.evaluation.runs import check_free
+
+    choices: Any = Literal[tuple(FIGURES)]
 
     @dataclass(frozen=True)
     class Plot:
         runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
         """Runs of 'ibol discover', or runs of 'ibol linearize' and names of bundled linearizers."""
+        options: PlotOptions
+        """What the figure shows."""
+        figure: choices = "trajectories"
+        """Which figure."""
         output: Path = Path("figure.png")
         """The picture to write; its ending (.png, .pdf, .svg) decides the format."""
-        trajectories: int = 500
-        """Random skills in a panel."""
-        seed: int = 0
-        """Decides latents and initial states."""
         overwrite: bool = False
         """Replace the picture if it exists."""
 
-    given = _parse(Plot, argv, "plot", "Draw where skills or linearizers go, one panel for each, with common axes.")
-    if given.output.exists() and not given.overwrite:
-        raise IbolError(f"{given.output} exists: choose another --output or replace it with --overwrite")
-    plot_runs(given.runs, given.output, trajectories=given.trajectories, seed=given.seed)
+    kinds = "; ".join(f"{name}: {draw.__doc__}" for name, draw in FIGURES.items())
+    given = _parse(Plot, argv, "plot", f"Draw a figure of the paper from runs. {kinds}")
+    check_free(given.output, overwrite=given.overwrite, flag="--output")
+    plot_runs(given.runs, given.output, given.figure, given.options)
     print(f"written to {given.output}")
 
 
@@ -283,6 +287,7 @@ def _video(argv: list[str]) -> None:
 
 
 def _report_page(argv: list[str]) -> None:
+    from ibol.evaluation.runs import check_free
     from ibol.report.page import write_report
 
     @dataclass(frozen=True)
@@ -304,8 +309,7 @@ def _report_page(argv: list[str]) -> None:
 
     about = "Put all about runs into one HTML page that opens from disk: settings, curves, numbers, skills, films."
     given = _parse(Report, argv, "report", about)
-    if given.output.exists() and not given.overwrite:
-        raise IbolError(f"{given.output} exists: choose another --output or replace it with --overwrite")
+    check_free(given.output, overwrite=given.overwrite, flag="--output")
     write_report(
         given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
     )

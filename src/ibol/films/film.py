@@ -14,6 +14,7 @@ from PIL import ImageDraw, ImageFont
 
 from ibol.envs import ROBOTS
 from ibol.errors import IbolError
+from ibol.evaluation.runs import check_free
 from ibol.films.chart import Chart, Image
 from ibol.films.episodes import Episodes
 from ibol.films.scene import Stage
@@ -39,10 +40,7 @@ def check_film(output: Path, *, size: int, frames_per_second: float, overwrite: 
     """Refuse, before any work is done, what could not be written."""
     if output.suffix.lower() not in ENDINGS:
         raise IbolError(f"{output} ends in {output.suffix!r}: choose {', '.join(ENDINGS)}")
-    if output.exists() and not overwrite:
-        raise IbolError(f"{output} exists: choose another --output or replace it with --overwrite")
-    if not output.parent.is_dir():
-        raise IbolError(f"there is no directory {output.parent}: make it or choose another --output")
+    check_free(output, overwrite=overwrite, flag="--output")
     if not _LEAST <= size <= _MOST:
         raise IbolError(f"size is {size}, but a tile is {_LEAST} to {_MOST} pixels wide")
     if not 1 <= frames_per_second <= 100:

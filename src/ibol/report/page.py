@@ -39,8 +39,9 @@ def write_report(
     runs = [RunDirectory.open(path) for path in paths]
     policies = [load_policy(path) for path in paths]
     names = short_names(paths)
-    measurable = [path for path, policy in zip(paths, policies, strict=True) if drawable(policy)]
-    rows = evaluate_runs(measurable, trajectories=trajectories, seed=seed, quiet=quiet) if measurable else []
+    drawn = {path for path, policy in zip(paths, policies, strict=True) if drawable(policy)}
+    measured = [path for path, run in zip(paths, runs, strict=True) if path in drawn or run.config["command"] == "sac"]
+    rows = evaluate_runs(measured, trajectories=trajectories, seed=seed, quiet=quiet) if measured else []
     data: dict[str, Any] = {
         "curves": CURVES,
         "runs": [
@@ -48,7 +49,7 @@ def write_report(
                 "name": name,
                 "env": run.config["env"],
                 "curves": curves(run.metrics()),
-                "ways": ways_of(path, policy, trajectories=trajectories, seed=seed) if path in measurable else [],
+                "ways": ways_of(path, policy, trajectories=trajectories, seed=seed) if path in drawn else [],
             }
             for name, run, path, policy in zip(names, runs, paths, policies, strict=True)
         ],

@@ -102,13 +102,20 @@ def measures_tables(names: Mapping[str, str], rows: Sequence[Mapping[str, Any]])
         body = []
         for row in members:
             policy = _POLICIES.get(row.get("policy", ""), "")
-            numbers = [f"{row[key]:.3g}" if isinstance(row[key], float) else str(row[key]) for key in columns]
+            numbers = [_number(row, key) for key in columns]
             body.append([names.get(row["run"], row["run"]), policy, row["env"], *numbers])
         heads = ("run", "policy", "environment", *(column.replace("_", " ") for column in columns))
         parts.append(_table(heads, body, numbers=3))
         items = "".join(f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(MEASURES[key])}</dd>" for key in columns)
         parts.append(f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>")
     return "".join(parts)
+
+
+def _number(row: Mapping[str, Any], key: str) -> str:
+    """A number, with its interval over runs if there is one."""
+    text = f"{row[key]:.3g}" if isinstance(row[key], float) else str(row[key])
+    low, high = row.get("intervals", {}).get(key, (None, None))
+    return text if low is None else f"{text} [{low:.3g}, {high:.3g}]"
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, str]:
