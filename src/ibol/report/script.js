@@ -3,6 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const RUN_COLOURS = ["#0a7cc4", "#d1541a", "#12906b", "#b8579b", "#c08a00", "#5a67c8", "#8a6d3b", "#7a828a"];
+const SIDE = 320; // of the pictures of trajectories and latents
 const DASHES = ["", "7 3", "2 3", "9 3 2 3"];
 
 function svg(name, attributes = {}, parent = null) {
@@ -141,7 +142,7 @@ function drawWays(holder, run, ways) {
   const axes = limits(run.env, ways.dims);
   const names = ways.dims === 1 ? { xName: "environment step", yName: "x (m)" } : { xName: "x (m)", yName: "y (m)" };
   const label = `trajectories of ${run.name}, ${ways.title}`;
-  const picture = plot(holder, label, { width: 380, height: ways.dims === 1 ? 280 : 364, ...axes, ...names });
+  const picture = plot(holder, label, { width: SIDE, height: SIDE - 16, ...axes, ...names });
   const said = html("p", holder, "", "said");
   said.setAttribute("aria-live", "polite");
   const hint = `${ways.paths.length} trajectories`;
@@ -157,7 +158,7 @@ function drawWays(holder, run, ways) {
     const one = ways.latents[0].length === 1;
     const z = extremes(flat.flat().concat([-1, 1]));
     const plane = plot(holder, `latents of ${run.name}, ${ways.title}`, {
-      width: 380, height: one ? 200 : 364, x: z, y: one ? extremes(flat.map((p) => p[1])) : z,
+      width: SIDE, height: SIDE - 16, x: z, y: one ? extremes(flat.map((p) => p[1])) : z,
       xName: one ? ways.sign : `${ways.sign}\u2081`, yName: one ? "end (m)" : `${ways.sign}\u2082`,
     });
     const points = flat.map((p) => [plane.place(...p)]);
@@ -185,7 +186,7 @@ function drawWays(holder, run, ways) {
   }
   for (const [view, sets] of views) {
     const at = (event) => {
-      const box = view.area.getBoundingClientRect(), unit = 380 / box.width;
+      const box = view.area.getBoundingClientRect(), unit = SIDE / box.width;
       return nearest(sets, (event.clientX - box.left) * unit, (event.clientY - box.top) * unit);
     };
     view.area.tabIndex = 0;
