@@ -198,14 +198,14 @@ def test_a_wrong_mujoco_gl_is_one_sentence_and_no_traceback(tmp_path: Path) -> N
 def test_the_camera_goes_with_the_robot_over_a_floor_that_repeats(gl: str) -> None:
     states = np.repeat(make("half_cheetah").reset(seed=0)[0], 2, axis=0)
     moved, bent = states.copy(), states.copy()
-    moved[:, 0] += 6.0  # three times from one square to the next of its colour
+    moved[:, 0] += 8.0  # squares of 2 m: the floor looks the same every 4 m
     bent[:, 3:9] += 0.5
     grey = np.full(3, 0.5)
     with Stage(ROBOTS["half_cheetah"], 96, 72) as stage:
         here, there, other = (stage.draw(way[-1:], grey).astype(int) for way in (states, moved, bent))
         walked = stage.draw(np.stack([moved[0], states[0]]), np.array([1.0, 0.0, 0.0])).astype(int)
-    assert abs(here - there).mean() < 0.5
-    assert abs(here - other).mean() > 1.5
+    assert abs(here - there).mean() < 0.05
+    assert abs(here - other).mean() > 0.5
     assert here.std() > 20  # floor, sky, robot
     red = (walked[..., 0] > 180) & (walked[..., 1] < 110)
     assert red.sum() > 20

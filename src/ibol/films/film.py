@@ -72,7 +72,7 @@ def write_film(
 
 def frame_steps(episodes: Episodes, frames_per_second: float) -> list[int]:
     """The steps that frames in real time show; the last one is always shown."""
-    count = int(np.ceil(episodes.steps * episodes.seconds * frames_per_second))
+    count = int(np.ceil(episodes.steps * episodes.seconds * frames_per_second - 1e-9))
     return [min(round(i / (frames_per_second * episodes.seconds)), episodes.steps) for i in range(count + 1)]
 
 

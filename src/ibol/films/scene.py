@@ -16,7 +16,7 @@ Colour = NDArray[np.floating]  # (3,), from 0 to 1
 
 _TRAIL_WIDTH = 0.05
 _TRAIL_PIECES = 60  # a longer way is drawn in larger steps: pieces are what takes time
-_SQUARE = 2.0  # metres from one square of the floor to the next of its colour
+_SQUARE = 2.0  # metres, the side of a square of the floor
 
 
 class Stage:
