@@ -46,7 +46,7 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
                 SkillPicture(f"{title}\n8 latents, {EPISODES} episodes each", found.latents, found.locations, False)
             )
             bottom.append(random_skills(run, trajectories=count, seed=options.seed, progress=progress))
-    if len({panel.paths.shape[2] for panel in top}) > 1 or top[0].paths.shape[2] > 2:
+    if len({panel.paths.shape[2] for panel in top}) > 1:
         raise IbolError("these skills move in spaces of different dimensions: draw them in pictures of their own")
     plot_skills([*top, *bottom], output, columns=len(runs))
 
