@@ -84,7 +84,7 @@ def plot_return_bars(names: Sequence[str], output: Path, options: PlotOptions) -
 
 def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -> None:
     """Where the torso points for latents from -4 to 4, and for the linearizer's goals alone from -1 to 1."""
-    runs, count = skill_runs(names), count_of(options, 64)
+    runs, count = skill_runs(names), count_of(options, 32)
     panels, compared = [], set()
     groups = group_runs(runs)
     for run in runs:
