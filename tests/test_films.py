@@ -21,11 +21,9 @@ from ibol.films.film import _RING, frame_steps
 from ibol.films.scene import Stage
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("films") / "run"
-    main(["discover", "point", "--preset", "smoke", "--epochs", "1", "--quiet", "--run-dir", str(path)])
-    return path
+@pytest.fixture
+def run(point_skills: Path) -> Path:
+    return point_skills
 
 
 @pytest.fixture

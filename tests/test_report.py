@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import copy_run
 
 from ibol.cli import main
 from ibol.errors import IbolError
@@ -26,21 +27,18 @@ FLAGS = (
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Skills of two methods, a plain policy of the same environment, and a robot's."""
+def runs(point_skills: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Skills twice, with names that a page must not take for its own, and a plain policy."""
     folder = tmp_path_factory.mktemp("report")
-    smoke = ["--preset", "smoke", "--epochs", "2", "--quiet", "--run-dir"]
-    main(["discover", "point", *smoke, str(folder / "one")])
-    main(["discover", "point", "--method", "diayn", *smoke, str(folder / "a<b>&'c"), "--learning-rate", "0.01"])
-    main(["sac", "point", *smoke, str(folder / "plain")])
-    main(["sac", "half_cheetah", *smoke, str(folder / "robot"), "--horizon", "8"])
-    return [folder / name for name in ("one", "a<b>&'c", "plain", "robot")]
+    main(["sac", "point", "--preset", "smoke", "--epochs", "2", "--quiet", "--run-dir", str(folder / "plain")])
+    one = copy_run(point_skills, folder / "one")
+    return [one, copy_run(point_skills, folder / "a<b>&'c", learning_rate=0.01), folder / "plain"]
 
 
 @pytest.fixture(scope="module")
 def page(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("page") / "report.html"
-    main(["report", *map(str, runs[:3]), "--output", str(output), "--trajectories", "40", "--quiet"])
+    main(["report", *map(str, runs), "--output", str(output), "--trajectories", "40", "--quiet"])
     return output
 
 
@@ -82,10 +80,11 @@ def test_settings_that_differ_are_marked_and_references_stand_beside(page: Path)
 
 
 def test_the_command_makes_the_run_again(runs: list[Path], tmp_path: Path) -> None:
-    command = command_line(RunDirectory.open(runs[1]))
-    expected = "ibol discover point --method diayn --preset smoke --seed 0 --epochs 2 --learning-rate 0.01"
-    assert command == expected
-    assert command_line(RunDirectory.open(runs[3])).endswith("--epochs 2 --horizon 8")
+    command = "ibol discover point --method ibol --preset smoke --seed 0 --epochs 2"
+    assert command_line(RunDirectory.open(runs[0])) == command
+    assert command_line(RunDirectory.open(runs[1])) == f"{command} --learning-rate 0.01"
+    shorter = copy_run(runs[0], tmp_path / "run", env_settings={"horizon": 8}, hidden=[8, 4], use_u=False)
+    assert command_line(RunDirectory.open(shorter)) == f"{command} --hidden 8 4 --no-use-u --horizon 8"
 
 
 def test_curves_are_means_over_pieces() -> None:
@@ -107,10 +106,10 @@ def test_without_opengl_the_page_says_so(runs: list[Path], tmp_path: Path, monke
     def no_stage(*_: object) -> None:
         raise IbolError("films need an OpenGL library")
 
-    monkeypatch.setattr(film, "Stage", no_stage)
-    write_report([runs[3]], tmp_path / "page.html", trajectories=8, quiet=True)
+    monkeypatch.setattr(film, "_painter", no_stage)
+    write_report(runs[:1], tmp_path / "page.html", trajectories=40, quiet=True)
     text = (tmp_path / "page.html").read_text()
-    assert "No film of robot: films need an OpenGL library." in text
+    assert "No film of one: films need an OpenGL library." in text
     assert "<video" not in text
 
 

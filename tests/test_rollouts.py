@@ -1,11 +1,11 @@
 """Roll-outs of a run's skills: what they hold, and that they are simulated once."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from conftest import copy_run
 from ibol.cli import main
 from ibol.errors import IbolError
 from ibol.evaluation import rollouts
@@ -15,16 +15,9 @@ from ibol.runs.progress import WorkProgress
 from ibol.skills import load_skills
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("rollouts") / "run"
-    main(["discover", "point", "--preset", "smoke", "--epochs", "2", "--quiet", "--run-dir", str(run)])
-    return run
-
-
 @pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("evaluation")))
+def run(point_skills: Path, tmp_path: Path) -> Path:
+    return copy_run(point_skills, tmp_path / "run")
 
 
 @pytest.fixture

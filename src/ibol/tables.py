@@ -77,7 +77,7 @@ def evaluation_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
         for view in views:
             lines = tables.setdefault(tuple(view), [])
             line = {**_who(row), **{_HEADERS.get(name, name.replace("_", " ")): _cell(row, name) for name in view}}
-            if line not in lines:  # behaviour is the same for any number of bins
+            if line not in lines:  # behaviour is the same for any bins, references often for several runs
                 lines.append(line)
     found = []
     for lines in tables.values():

@@ -28,13 +28,6 @@ class Group:
         """Their seeds, each once."""
         return sorted({run.config["seed"] for run in self.runs})
 
-    @property
-    def title(self) -> str:
-        """What a figure says about them."""
-        seeds = ", ".join(map(str, self.seeds))
-        count = f"{len(self.runs)} runs, seeds" if len(self.runs) > 1 else "seed"
-        return f"{self.label} on {self.env}, preset {self.preset}, {count} {seeds}"
-
 
 def group_runs(paths: Sequence[Path]) -> list[Group]:
     """The runs in groups, in the order in which they were given."""

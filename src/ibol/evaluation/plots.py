@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from matplotlib.backend_bases import FigureCanvasBase
+
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.metric_plots import plot_bins_sweep, plot_metric_boxes
 from ibol.evaluation.plotting import PlotOptions
@@ -29,4 +31,7 @@ def plot_runs(
         raise unknown("figure", figure, FIGURES)
     if not names:
         raise IbolError("name at least one run to draw")
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    if output.suffix.lower().lstrip(".") not in known:  # said before the work, not after it
+        raise IbolError(f"could not write {output}: its ending must be one of {', '.join(known)}")
     FIGURES[figure](names, output, options or PlotOptions())

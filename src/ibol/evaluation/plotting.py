@@ -15,7 +15,7 @@ class PlotOptions:
     """What a figure may be told."""
 
     trajectories: int | None = None
-    """Random skills (default: 500 where they are drawn, 2000 where they are measured, 64 for orientation)."""
+    """Random skills (default: 500 where they are drawn, 2000 where they are measured, 32 for orientation)."""
     bins: tuple[int, ...] | None = None
     """Bins of each dimension for boxes (default 32) and bins (default 8 16 32 64 128)."""
     metric: str = ""

@@ -46,7 +46,7 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
                 SkillPicture(f"{title}\n8 latents, {EPISODES} episodes each", found.latents, found.locations, False)
             )
             bottom.append(random_skills(run, trajectories=count, seed=options.seed, progress=progress))
-    if len({panel.paths.shape[2] for panel in top}) > 1 or top[0].paths.shape[2] > 2:
+    if len({panel.paths.shape[2] for panel in top}) > 1:
         raise IbolError("these skills move in spaces of different dimensions: draw them in pictures of their own")
     plot_skills([*top, *bottom], output, columns=len(runs))
 
@@ -84,7 +84,7 @@ def plot_return_bars(names: Sequence[str], output: Path, options: PlotOptions) -
 
 def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -> None:
     """Where the torso points for latents from -4 to 4, and for the linearizer's goals alone from -1 to 1."""
-    runs, count = skill_runs(names), count_of(options, 64)
+    runs, count = skill_runs(names), count_of(options, 32)
     panels, compared = [], set()
     groups = group_runs(runs)
     for run in runs:

@@ -15,7 +15,7 @@ from ibol.figures.curves import Curve, plot_curves
 from ibol.linearizer.policy import load_linearizer
 from ibol.runs.directory import RunDirectory
 
-_CURVES = ("evaluation/information", "evaluation/reach", "return", "episode_return")
+_CURVES = ("evaluation/information", "evaluation/reach", "evaluation/return", "return")
 
 
 def plot_linearizer_rewards(names: Sequence[str], output: Path, options: PlotOptions) -> None:

@@ -41,7 +41,7 @@ def plot_orientations(panels: Sequence[OrientationPanel], output: Path, *, title
         axis = torso_axis(panel.quaternions)
         traces = axis * np.linspace(0, 1, axis.shape[1])[:, None]
         scale = Normalize(float(panel.values.min()), float(panel.values.max()))
-        axes.add_collection(LineCollection(list(traces), colors=_COLOURS(scale(panel.values)), linewidths=0.8))
+        axes.add_collection(LineCollection(list(traces), colors=_COLOURS(scale(panel.values)), linewidths=1.0))
         angle = np.linspace(0, 2 * np.pi, 200)
         for part in (0.5, 1.0):
             axes.plot(part * np.cos(angle), part * np.sin(angle), color="grey", linewidth=0.5)
