@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import copy_run
 
+from conftest import copy_run
 from ibol.cli import main
 from ibol.errors import IbolError
 from ibol.evaluation.rollouts import skill_rollouts
