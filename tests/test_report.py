@@ -90,8 +90,8 @@ def test_the_command_makes_the_run_again(runs: list[Path], tmp_path: Path) -> No
 def test_curves_are_means_over_pieces() -> None:
     rows = [{"epoch": i + 1, "env_steps": 10 * (i + 1), "objective": float(i), "else": 1.0} for i in range(400)]
     rows[5]["objective"] = float("nan")
-    found = curves(rows[:5])
-    assert found == {"objective": [[10, 20, 30, 40, 50], [0, 1, 2, 3, 4]]}
+    assert curves(rows[:6]) == {"objective": [[10, 20, 30, 40, 50], [0, 1, 2, 3, 4]]}
+    rows[5]["objective"] = 5.0
     steps, values = curves(rows)["objective"]
     assert len(steps) == len(values) == 200
     assert values[-1] == pytest.approx(398.5)
