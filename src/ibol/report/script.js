@@ -40,7 +40,7 @@ function ticks(low, high, count = 4) {
 // A drawing area with axes; `place` maps values to pixels.
 function plot(parent, label, { width, height, x, y, xName, yName, left = 46, bottom = 38 }) {
   const area = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", role: "img", "aria-label": label }, parent);
-  const right = width - 8, top = 8, base = height - bottom;
+  const right = width - 14, top = 8, base = height - bottom;
   const place = (u, v) => [
     left + ((u - x[0]) / (x[1] - x[0])) * (right - left),
     base - ((v - y[0]) / (y[1] - y[0])) * (base - top),

@@ -113,7 +113,7 @@ def measures_tables(names: Mapping[str, str], rows: Sequence[Mapping[str, Any]])
 
 def _number(row: Mapping[str, Any], key: str) -> str:
     """A number, with its interval over runs if there is one."""
-    text = f"{row[key]:.3g}" if isinstance(row[key], float) else str(row[key])
+    text = f"{round(row[key], 9) + 0.0:.3g}" if isinstance(row[key], float) else str(row[key])
     low, high = row.get("intervals", {}).get(key, (None, None))
     return text if low is None else f"{text} [{low:.3g}, {high:.3g}]"
 
