@@ -4,20 +4,23 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: skills test check format
+.PHONY: skills test check format system
 
 skills: $(VENV)/.installed
 	$(BIN)/ibol discover half_cheetah --run-dir runs/half_cheetah
 	$(BIN)/ibol evaluate runs/half_cheetah --json runs/half_cheetah/scores.json
 	$(BIN)/ibol plot runs/half_cheetah --output runs/half_cheetah/skills.png
 
-test: check
+test: check system
 	$(BIN)/python -m pytest --cov=ibol --cov-report=term --cov-fail-under=90
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+system:
+	sh tools/system_packages.sh
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

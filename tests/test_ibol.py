@@ -285,7 +285,7 @@ def test_a_run_from_the_command_line_to_its_use(tmp_path: Path, capsys: pytest.C
     main(["resume", str(moved), "--epochs", "3", "--quiet"])
     main(["evaluate", str(moved), "--trajectories", "30", "--json", str(tmp_path / "scores.json")])
     rows = json.loads((tmp_path / "scores.json").read_text())
-    assert [row["run"].strip() for row in rows] == [str(moved), "untrained", "random"]
+    assert [row["policy"] for row in rows] == ["skills", "untrained", "random"]
     assert all(0 <= row["accuracy"] <= 1 and row["lowest"] < row["highest"] for row in rows)
     main(["plot", str(moved), str(moved), "--trajectories", "10", "--output", str(tmp_path / "skills.png")])
     assert (tmp_path / "skills.png").stat().st_size > 10_000

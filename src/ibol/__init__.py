@@ -8,6 +8,7 @@ policy = ibol.load_policy("runs/my-run")  # what a run has learned, ready to act
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
 from ibol.envs import make
 from ibol.errors import IbolError
 

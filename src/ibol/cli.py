@@ -23,7 +23,9 @@ train
   sweep NAME        a grid of runs and their common figure, such as the paper's on PointEnv
 use
   evaluate RUN...   measure what runs have learned
-  plot RUN...       draw where skills or linearizers go
+  plot RUN...       draw where skills or linearizers go, or another figure of the paper
+  video RUN         film skills, linearizers or policies
+  report RUN...     one HTML page with all about runs
 look up
   envs              environments and their sizes
   presets [COMMAND] settings of the presets, side by side
@@ -181,7 +183,7 @@ def _sweep(argv: list[str]) -> None:
 
 
 def _evaluate(argv: list[str]) -> None:
-    from ibol.evaluation.runs import evaluate_runs, write_json
+    from ibol.evaluation.runs import check_free, evaluate_runs, write_json
     from ibol.tables import evaluation_tables, show
 
     @dataclass(frozen=True)
@@ -192,17 +194,28 @@ def _evaluate(argv: list[str]) -> None:
         """Episodes for the return of a policy."""
         trajectories: int = 2000
         """Random latents of skills, and random goals for the state coverage of a linearizer."""
-        bins: int = 32
-        """Bins of each dimension for the information that latents carry."""
+        bins: tuple[int, ...] = (32,)
+        """Bins of each dimension for the information that latents carry; several numbers make a sweep."""
+        sepin_k: int = 1
+        """How many of the most separable latent dimensions SEPIN@k is the mean of."""
+        references: bool = True
+        """Measure each run's untrained policy and random goals, too."""
         seed: int = 0
-        """Decides goals and initial states."""
+        """Decides latents, goals and initial states."""
         json: Path | None = None
         """Also write the numbers to this file."""
+        overwrite: bool = False
+        """Replace that file if it exists."""
+        quiet: bool = False
+        """Show no progress."""
 
     given = _parse(Evaluate, argv, "evaluate", "Measure what runs have learned.")
+    if given.json is not None:
+        check_free(given.json, overwrite=given.overwrite, flag="--json")
     rows = evaluate_runs(
-        given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, seed=given.seed
-    )
+        given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
+        seed=given.seed, references=given.references, quiet=given.quiet,
+    )  # fmt: skip
     for table in evaluation_tables(rows):
         show(table)
     if given.json is not None:
@@ -210,26 +223,97 @@ def _evaluate(argv: list[str]) -> None:
 
 
 def _plot(argv: list[str]) -> None:
-    from ibol.figures.runs import plot_runs
+    from ibol.evaluation.plots import FIGURES, plot_runs
+    from ibol.evaluation.plotting import PlotOptions
+    from ibol.evaluation.runs import check_free
+
+    choices: Any = Literal[tuple(FIGURES)]
 
     @dataclass(frozen=True)
     class Plot:
         runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
         """Runs of 'ibol discover', or runs of 'ibol linearize' and names of bundled linearizers."""
+        options: PlotOptions
+        """What the figure shows."""
+        figure: choices = "trajectories"
+        """Which figure."""
         output: Path = Path("figure.png")
         """The picture to write; its ending (.png, .pdf, .svg) decides the format."""
-        trajectories: int = 500
-        """Random skills in a panel."""
-        seed: int = 0
-        """Decides latents and initial states."""
         overwrite: bool = False
         """Replace the picture if it exists."""
 
-    given = _parse(Plot, argv, "plot", "Draw where skills or linearizers go, one panel for each, with common axes.")
-    if given.output.exists() and not given.overwrite:
-        raise IbolError(f"{given.output} exists: choose another --output or replace it with --overwrite")
-    plot_runs(given.runs, given.output, trajectories=given.trajectories, seed=given.seed)
+    kinds = "; ".join(f"{name}: {draw.__doc__}" for name, draw in FIGURES.items())
+    given = _parse(Plot, argv, "plot", f"Draw a figure of the paper from runs. {kinds}")
+    check_free(given.output, overwrite=given.overwrite, flag="--output")
+    plot_runs(given.runs, given.output, given.figure, given.options)
     print(f"written to {given.output}")
+
+
+def _video(argv: list[str]) -> None:
+    from ibol.films.episodes import EIGHT, GRID, load_episodes
+    from ibol.films.film import check_film, write_film
+
+    @dataclass(frozen=True)
+    class Video:
+        run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+        """A run of 'ibol discover', 'ibol linearize' or 'ibol sac', or the name of a bundled linearizer."""
+        latents: str | None = None
+        """What to show: '8 directions' (default), 'grid', or values such as '0,1.5; 1.5,0'; a linearizer's goals."""
+        output: Path = Path("film.mp4")
+        """The file to write: a film (.mp4, .gif), or a strip of moments (.png)."""
+        frames_per_second: float = 20.0
+        """Frames of a second, which is a second of the simulation."""
+        size: int = 320
+        """Width of a tile in pixels."""
+        steps: int | None = None
+        """Show only so many steps (default: whole episodes)."""
+        seed: int = 0
+        """Decides initial states and samples."""
+        deterministic: bool = False
+        """The most likely goals or actions of the skill policy instead of samples."""
+        overwrite: bool = False
+        """Replace the file if it exists."""
+        quiet: bool = False
+        """Show no progress."""
+
+    about = f"Film what a run has learned. --latents: {EIGHT!r}, {GRID!r}, or values."
+    given = _parse(Video, argv, "video", about)
+    check_film(given.output, size=given.size, frames_per_second=given.frames_per_second, overwrite=given.overwrite)
+    episodes = load_episodes(
+        given.run, given.latents, steps=given.steps, seed=given.seed, deterministic=given.deterministic
+    )
+    write_film(episodes, given.output, size=given.size, frames_per_second=given.frames_per_second, quiet=given.quiet)
+    print(f"written to {given.output}")
+
+
+def _report_page(argv: list[str]) -> None:
+    from ibol.evaluation.runs import check_free
+    from ibol.report.page import write_report
+
+    @dataclass(frozen=True)
+    class Report:
+        runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Run directories of any method."""
+        output: Path = Path("report.html")
+        """The page to write."""
+        films: bool = True
+        """Put films into the page; --no-films leaves them out."""
+        trajectories: int = 500
+        """Random latents of skills to measure and draw."""
+        seed: int = 0
+        """Decides latents and initial states."""
+        overwrite: bool = False
+        """Replace the page if it exists."""
+        quiet: bool = False
+        """Show no progress."""
+
+    about = "Put all about runs into one HTML page that opens from disk: settings, curves, numbers, skills, films."
+    given = _parse(Report, argv, "report", about)
+    check_free(given.output, overwrite=given.overwrite, flag="--output")
+    write_report(
+        given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
+    )
+    print(f"written to {given.output}: open it in a browser")
 
 
 def _envs(argv: list[str]) -> None:
@@ -313,6 +397,8 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "sweep": _sweep,
     "evaluate": _evaluate,
     "plot": _plot,
+    "video": _video,
+    "report": _report_page,
     "envs": _envs,
     "presets": _presets,
     "normalize": _normalize,

@@ -13,6 +13,8 @@ from ibol.envs import ROBOTS, make, names, sizes
 from ibol.learners.normalizer import Normalizer
 from ibol.methods import find
 
+_APART = ("run", "env", "method", "policy", "intervals")
+_HEADERS = {"information": "I", "corrected": "corrected I", "neighbour_information": "neighbour I"}
 _POINT_SUMMARY = "a point in the plane; the paper's toy for ablations"
 
 
@@ -20,7 +22,7 @@ def show(table: Table) -> None:
     """Print a table; into a file or pipe it is printed wide enough for its content."""
     console = Console()
     if not console.is_terminal:
-        console = Console(file=sys.stdout, width=200)
+        console = Console(file=sys.stdout, width=500)
     console.print(table)
 
 
@@ -61,14 +63,47 @@ def normalizer_table(env: str, normalizer: Normalizer) -> Table:
 
 
 def evaluation_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
-    """One table for the runs that were measured by the same numbers."""
-    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    """One table for the runs that were measured by the same numbers; skills have two, of information and behaviour."""
+    tables: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for row in rows:
-        groups.setdefault(tuple(row), []).append(row)
-    tables = []
-    for columns, members in groups.items():
-        table = Table(*(column.replace("_", " ") for column in columns))
-        for row in members:
-            table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
-        tables.append(table)
-    return tables
+        names = [name for name in row if name not in _APART]
+        if "bins" not in row:
+            views = [names]
+        else:
+            informs = [
+                name for name in names if name in ("bins", "corrected") or "information" in name or "sepin" in name
+            ]
+            views = [informs, [name for name in names if name not in informs]]
+        for view in views:
+            lines = tables.setdefault(tuple(view), [])
+            line = {**_who(row), **{_HEADERS.get(name, name.replace("_", " ")): _cell(row, name) for name in view}}
+            if line not in lines:  # behaviour is the same for any bins, references often for several runs
+                lines.append(line)
+    found = []
+    for lines in tables.values():
+        table = Table(*lines[0])
+        for line in lines:
+            table.add_row(*line.values())
+        found.append(table)
+    return found
+
+
+def _who(row: Mapping[str, Any]) -> dict[str, str]:
+    if "policy" not in row:
+        return {"run": row["run"], "environment": row["env"]}
+    trained = row["policy"] == "skills"
+    return {
+        "run": row["run"] if trained else "",
+        "environment": row["env"],
+        "skills": row["method"] if trained else f"  {row['policy']}",
+    }
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    """A number, with its interval over runs if there is one."""
+    value = row[name]
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    if name not in row.get("intervals", {}):
+        return text
+    low, high = row["intervals"][name]
+    return f"{value:.3g} [{low:.3g}, {high:.3g}]"

@@ -1,6 +1,6 @@
 """The paper's robots as data, and the loading of their models from the installed Gymnasium package."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,8 @@ class Robot:
     """The episode terminates when the torso's height leaves this range."""
     total_mass: float | None = None
     """What the model file asks for through the deprecated `settotalmass`."""
+    camera: tuple[float, float, float] = (90.0, -12.0, 3.8)
+    """From where films look at it: azimuth, elevation (degrees) and distance (metres)."""
     symmetry_generators: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = ()
     """Exchanges of position, rotation and joints that leave the physics as it is (see `symmetry.py`)."""
 
@@ -62,6 +64,7 @@ ROBOTS: dict[str, Robot] = {
             fallen="upside_down",
             control_cost=0.5,
             alive_reward=1.0,
+            camera=(90.0, -40.0, 6.0),
             symmetry_generators=(
                 (
                     (-2, 1, 3),
@@ -118,6 +121,7 @@ ROBOTS: dict[str, Robot] = {
             alive_reward=5.0,
             forward_weight=1.25,
             healthy_height=(1.0, 2.0),
+            camera=(90.0, -25.0, 5.0),
             symmetry_generators=(
                 (
                     (1, -2, 3),
@@ -139,11 +143,12 @@ def has_fallen(robot: Robot, states: NDArray[np.floating]) -> NDArray[np.bool_]:
     return np.zeros(states.shape[:-1], bool)
 
 
-def load_model(robot: Robot) -> Any:
-    """The robot's `mujoco.MjModel`, read from the files that Gymnasium ships."""
+def load_model(robot: Robot, change: Callable[[Any], None] = lambda spec: None) -> Any:
+    """The robot's `mujoco.MjModel`, read from the files that Gymnasium ships; `change` may alter its `MjSpec`."""
     path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / robot.model_file
     with quiet_mujoco():
         spec = mujoco.MjSpec.from_file(str(path))
+        change(spec)
         if robot.total_mass is not None:
             spec.compiler.settotalmass = -1
         model = spec.compile()

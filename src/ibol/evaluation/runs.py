@@ -16,16 +16,26 @@ from ibol.linearizer.policy import Linearizer
 from ibol.methods import load_policy
 from ibol.methods.sac import SACPolicy
 from ibol.metrics.coverage import state_coverage
+from ibol.metrics.information import pooled_limits
+from ibol.runs.directory import RunDirectory
+from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive, generator
-from ibol.skills.policy import Skills
 
 Row = dict[str, Any]
 
 
 def evaluate_runs(
-    runs: Sequence[Path], *, episodes: int = 64, trajectories: int = 2000, bins: int = 32, seed: int = 0
+    runs: Sequence[Path],
+    *,
+    episodes: int = 64,
+    trajectories: int = 2000,
+    bins: Sequence[int] = (32,),
+    k: int = 1,
+    seed: int = 0,
+    references: bool = True,
+    quiet: bool = False,
 ) -> list[Row]:
-    """One row of numbers for each run; skills come with a row for their untrained policy and one for random goals.
+    """One row of numbers for each run; for skills see `evaluate_skills`.
 
     A policy gets its return over `episodes`, next to that of random actions; a linearizer its reach for goals along the
     location, and its state coverage by `trajectories` random location goals, counted in cells between the extremes of
@@ -33,27 +43,41 @@ def evaluate_runs(
     """
     if not runs:
         raise IbolError("name at least one run directory to evaluate")
-    policies = [load_policy(run) for run in runs]
+    runs = list(dict.fromkeys(runs))
+    skilled = [run for run in runs if "skills" in RunDirectory.open(run).config]
+    policies = {run: load_policy(run) for run in runs if run not in skilled}
     start = derive(seed, "evaluation")
     rows: list[Row] = []
-    paths: dict[int, Any] = {}
-    for run, policy in zip(runs, policies, strict=True):
+    if skilled:
+        rows += evaluate_skills(
+            skilled, trajectories=trajectories, bins=bins, k=k, seed=seed, references=references, quiet=quiet
+        )
+    linearizers = {run: policy for run, policy in policies.items() if isinstance(policy, Linearizer)}
+    coverage = linearizer_coverage(list(linearizers.values()), trajectories=trajectories, seed=start, quiet=quiet)
+    covered = dict(zip(linearizers, coverage, strict=True))
+    for run, policy in policies.items():
         row: Row = {"run": str(run), "env": policy.env}
         if isinstance(policy, SACPolicy):
             row |= {"episodes": episodes, **_returns("", policy.rollout(episodes, seed=start))}
             row |= _returns("random_", random_rollout(policy.env, policy.env_settings, episodes, start))
-        elif isinstance(policy, Linearizer):
-            row |= evaluate_linearizer(policy, seed=start).scalars()
-            paths[len(rows)] = random_goal_paths(policy, trajectories=trajectories, seed=start)
-        elif isinstance(policy, Skills):
-            rows += evaluate_skills(policy, str(run), trajectories=trajectories, bins=bins, seed=start)
-            continue
+        else:
+            row |= {**evaluate_linearizer(policy, seed=start).scalars(), "coverage": covered[run]}
         rows.append(row)
-    for i, visited in paths.items():
-        rivals = [other for j, other in paths.items() if rows[j]["env"] == rows[i]["env"]]
-        limits = np.array([[r.min(axis=(0, 1)) for r in rivals], [r.max(axis=(0, 1)) for r in rivals]])
-        rows[i]["coverage"] = state_coverage(visited, np.stack([limits[0].min(axis=0), limits[1].max(axis=0)]))
     return rows
+
+
+def linearizer_coverage(
+    linearizers: Sequence[Linearizer], *, trajectories: int, seed: int, quiet: bool = False
+) -> list[int]:
+    """Each linearizer's visited cells, between the extremes of all of the same environment."""
+    paths = []
+    with WorkProgress(len(linearizers) * trajectories, "episodes", quiet) as progress:
+        for linearizer in linearizers:
+            paths.append(random_goal_paths(linearizer, trajectories=trajectories, seed=seed))
+            progress.advance(trajectories)
+    envs = [linearizer.env for linearizer in linearizers]
+    limits = {env: pooled_limits([p for p, e in zip(paths, envs, strict=True) if e == env]) for env in set(envs)}
+    return [state_coverage(visited, limits[env]) for visited, env in zip(paths, envs, strict=True)]
 
 
 def random_rollout(env: str, settings: EnvSettings, episodes: int, seed: int) -> Trajectories:
@@ -65,7 +89,20 @@ def random_rollout(env: str, settings: EnvSettings, episodes: int, seed: int) ->
 
 def write_json(rows: Sequence[Row], file: Path) -> None:
     """Keep the numbers for other programs."""
-    file.write_text(json.dumps(list(rows), indent=2) + "\n")
+    try:
+        file.write_text(json.dumps(list(rows), indent=2) + "\n")
+    except OSError as error:
+        raise IbolError(f"could not write {file}: {error.strerror}") from None
+
+
+def check_free(file: Path, *, overwrite: bool, flag: str) -> None:
+    """Refuse a file that would be lost; before the work, not after it."""
+    if file.is_dir():
+        raise IbolError(f"{file} is a directory: choose another {flag}")
+    if file.exists() and not overwrite:
+        raise IbolError(f"{file} exists: choose another {flag} or replace it with --overwrite")
+    if not file.absolute().parent.is_dir():
+        raise IbolError(f"there is no directory {file.absolute().parent}: make it or choose another {flag}")
 
 
 def _returns(prefix: str, trajectories: Trajectories) -> dict[str, float]:

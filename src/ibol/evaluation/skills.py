@@ -1,82 +1,139 @@
 """Skills in numbers, next to those of an untrained policy and of random goals."""
 
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ibol.errors import IbolError
-from ibol.figures.skills import DIRECTIONS, eight_latents
-from ibol.learners.rollout import Act, collect
+from ibol.evaluation.groups import Group, group_runs
+from ibol.evaluation.rollouts import POLICIES, Policy, Rollouts, skill_rollouts
+from ibol.figures.skills import DIRECTIONS
 from ibol.metrics.coverage import state_coverage
-from ibol.metrics.information import corrected_information, mutual_information
+from ibol.metrics.information import Limits, pooled_limits
 from ibol.metrics.locations import mean_distance, nearest_centroid_accuracy, smallest_sector
-from ibol.seeding import derive, generator
-from ibol.skills.policy import Skills
+from ibol.metrics.separability import Separability, corrected_separability, neighbour_separability, separability
+from ibol.metrics.spread import bootstrap_interval, return_diversity
+from ibol.runs.progress import WorkProgress
 
 Row = dict[str, Any]
-_BATCH = 500  # trajectories that are simulated at once
+REPEATS = 50  # episodes of each of the 8 latents for the accuracy, if there are 2000 trajectories
 
 
-def evaluate_skills(skills: Skills, name: str, *, trajectories: int, bins: int, seed: int) -> list[Row]:
-    """Rows for the skills, for the same policy before its training, and for random answers in its place."""
-    if not skills.location_dims:
-        raise IbolError(f"the skills in {name} have no location to be measured by: give --location-dims to discover")
-    rows = []
-    for label, policy in ((name, skills), ("  untrained", untrained(skills)), ("  random", None)):
-        random = policy is None
-        rows.append({"run": label, "env": skills.env, **_scores(policy or skills, trajectories, bins, seed, random)})
-    return rows
+def evaluate_skills(
+    runs: Sequence[Path],
+    *,
+    trajectories: int = 2000,
+    bins: Sequence[int] = (32,),
+    k: int = 1,
+    seed: int = 0,
+    deterministic: bool = False,
+    references: bool = True,
+    quiet: bool = False,
+) -> list[Row]:
+    """Rows for each run's skills, for the same policy before its training and for random answers in its place.
+
+    Bins and cells divide the ranges that the skills of all runs in the same environment reach together. Every number of
+    bins makes rows of its own. Where several runs differ only by seed or linearizer, a row with their mean and the
+    bootstrap interval of it (`intervals`) follows.
+    """
+    if trajectories < DIRECTIONS:
+        raise IbolError(f"trajectories is {trajectories}, but at least {DIRECTIONS} are needed")
+    groups = group_runs(runs)
+    policies: tuple[Policy, ...] = POLICIES if references else ("skills",)
+    repeated = accuracy_trajectories(trajectories)
+    found: dict[tuple[Path, Policy], tuple[Rollouts, Rollouts]] = {}
+    with WorkProgress(len(runs) * len(policies) * (trajectories + repeated), "episodes", quiet) as progress:
+        for run in runs:
+            for policy in policies:
+                simulate = partial(
+                    skill_rollouts, run, policy=policy, seed=seed, deterministic=deterministic, progress=progress
+                )
+                random, eight = simulate(trajectories=trajectories), simulate(which="eight", trajectories=repeated)
+                found[run, policy] = random, eight
+    rows: list[Row] = []
+    ranges = {env: _ranges([found[run, "skills"][0] for run in _of_env(groups, env)]) for env in _envs(groups)}
+    settings = {run.path: group for group in groups for run in group.runs}
+    for (run, policy), (random, eight) in found.items():
+        group = settings[run]
+        head = {"run": str(run), "env": group.env, "method": group.label, "policy": policy}
+        informed, cells = ranges[group.env]
+        behaviour = _behaviour(random, eight, cells)
+        neighbours = neighbour_separability(random.latents, random.ends, k=k)
+        for count in bins:
+            rows.append(head | {"bins": count} | _information(random, informed, count, k, neighbours) | behaviour)
+    return rows + [row for group in groups for row in _means(group, rows)]
 
 
-def untrained(skills: Skills) -> Skills:
-    """The same skills before any training."""
-    return Skills(skills.description, skills.description.policy_template(), skills.normalizer, skills.linearizer)
+def accuracy_trajectories(trajectories: int) -> int:
+    """Episodes for the accuracy: 50 of each of 8 latents for 2000 trajectories, fewer for fewer."""
+    return DIRECTIONS * max(2, trajectories * REPEATS // 2000)
 
 
-def _scores(skills: Skills, trajectories: int, bins: int, seed: int, random: bool) -> Row:
-    latents = skills.sample_latents(trajectories, derive(seed, "evaluation"))
-    paths = locations(skills, latents, seed=derive(seed, "evaluation"), random=random)
-    starts, ends = paths[:, 0], paths[:, -1]
-    repeats = max(2, trajectories // 40)
-    eight = np.repeat(eight_latents(skills.latent_dim), repeats, axis=0)
-    repeated = locations(skills, eight, seed=derive(seed, "accuracy"), random=random)
+def _information(rollouts: Rollouts, limits: Limits, bins: int, k: int, neighbours: Separability) -> Row:
+    z, s = rollouts.latents, rollouts.ends
+    published = separability(z, s, bins=bins, limits=limits, k=k)
+    corrected = corrected_separability(z, s, bins=bins, limits=limits, k=k)
+    return {
+        "information": published.information,
+        f"sepin@{k}": published.sepin,
+        "wsepin": published.wsepin,
+        "corrected": corrected.information,
+        f"corrected_sepin@{k}": corrected.sepin,
+        "corrected_wsepin": corrected.wsepin,
+        "neighbour_information": neighbours.information,
+        f"neighbour_sepin@{k}": neighbours.sepin,
+        "neighbour_wsepin": neighbours.wsepin,
+    }
+
+
+def _behaviour(random: Rollouts, eight: Rollouts, limits: Any) -> Row:
+    starts, ends = random.locations[:, 0], random.ends
+    return_std, return_range = return_diversity(random.returns)
     row = {
-        "information": mutual_information(latents, ends, bins=bins),
-        "corrected": corrected_information(latents, ends, bins=bins),
-        "accuracy": nearest_centroid_accuracy(repeated[:, -1].reshape(DIRECTIONS, repeats, -1)),
-        "coverage": state_coverage(paths),
+        "accuracy": nearest_centroid_accuracy(eight.ends.reshape(DIRECTIONS, -1, ends.shape[1])),
+        "coverage": state_coverage(random.locations, limits),
         "distance": mean_distance(starts, ends),
+        "return_std": return_std,
+        "return_range": return_range,
     }
     if ends.shape[1] == 1:
         return row | {"lowest": float(ends.min()), "highest": float(ends.max())}
     return row | {"smallest_sector": smallest_sector(ends)}
 
 
-def locations(skills: Skills, latents: NDArray[np.float32], *, seed: int, random: bool = False) -> NDArray[np.float32]:
-    """The ways (N, horizon + 1, d) of one episode for each latent, or of random answers in the skill policy's place."""
+def _means(group: Group, rows: Sequence[Row]) -> list[Row]:
+    """The mean over the runs of a group, for each number of bins."""
+    if len(group.runs) < 2:
+        return []
+    paths = {str(run.path) for run in group.runs}
+    by_bins: dict[int, list[Row]] = {}
+    for row in rows:
+        if row["run"] in paths and row["policy"] == "skills":
+            by_bins.setdefault(row["bins"], []).append(row)
     found = []
-    for start in range(0, len(latents), _BATCH):
-        some = latents[start : start + _BATCH]
-        act = (
-            _random(skills, len(some), seed + start)
-            if random
-            else skills.controller(some, deterministic=False, seed=seed + start)
-        )
-        states = collect(skills.make_env(len(some)), act, seed=seed + start).states
-        found.append(states[:, :, list(skills.location_dims)])
-    return np.concatenate(found)
+    for members in by_bins.values():
+        row = {**members[0], "run": f"mean of {len(members)} runs"}
+        numbers = [name for name in row if name not in ("run", "env", "method", "policy", "bins")]
+        values = {name: [member[name] for member in members] for name in numbers}
+        row |= {name: float(np.mean(values[name])) for name in numbers}
+        found.append(row | {"intervals": {name: bootstrap_interval(values[name]) for name in numbers}})
+    return found
 
 
-def _random(skills: Skills, count: int, seed: int) -> Act:
-    """Uniform random goals for the linearizer, or uniform random actions."""
-    rng = generator(seed, "random policy")
-    answers = np.zeros((count, skills.description.action_dim), np.float32)
+def _ranges(rollouts: Sequence[Rollouts]) -> tuple[Limits, Any]:
+    """The ranges of latents and final locations, and that of all locations."""
+    if len({(r.latents.shape[1], r.locations.shape[2]) for r in rollouts}) > 1:
+        raise IbolError("runs of one environment have latents or locations of different dimensions: measure them apart")
+    informed = pooled_limits([r.latents for r in rollouts]), pooled_limits([r.ends for r in rollouts])
+    return informed, pooled_limits([r.locations for r in rollouts])
 
-    def act(obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
-        nonlocal answers
-        if step % skills.macro_length == 0:
-            answers = rng.uniform(-1, 1, answers.shape).astype(np.float32)
-        return answers if skills.linearizer is None else skills.linearizer.act(obs, answers)
 
-    return act
+def _envs(groups: Sequence[Group]) -> list[str]:
+    return list(dict.fromkeys(group.env for group in groups))
+
+
+def _of_env(groups: Sequence[Group], env: str) -> list[Path]:
+    return [run.path for group in groups if group.env == env for run in group.runs]

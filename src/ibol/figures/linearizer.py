@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ibol.errors import IbolError
+from ibol.figures.common import save
 from ibol.linearizer.evaluation import LinearizerEvaluation, evaluate_linearizer
 from ibol.linearizer.policy import Linearizer
 
@@ -25,10 +26,7 @@ def plot_traces(linearizers: Sequence[Linearizer], names: Sequence[str], output:
         draw = _plane if len(found.location_dims) == 2 else _line
         draw(axes, found)
         axes.set_title(f"{linearizer.env} linearizer ({name})", fontsize=9)
-    try:
-        figure.savefig(output, dpi=150)
-    except (OSError, ValueError) as error:
-        raise IbolError(f"could not write {output}: {error}") from None
+    save(figure, output)
 
 
 def _plane(axes: Axes, found: LinearizerEvaluation) -> None:

@@ -11,10 +11,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ibol.errors import IbolError
+from ibol.figures.common import save
 
 DIRECTIONS, RADIUS = 8, 1.5
 _COLOUR_SCALE = 1.5  # the authors colour a latent before they shrink it by 2/3
 _COLOUR_RANGE = 4.0
+_MANY = 200
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,11 @@ def plot_skills(panels: Sequence[SkillPicture], output: Path, *, title: str = ""
         draw(axes, panel, reach)
         axes.set_title(panel.title, fontsize=9)
     figure.suptitle(title, fontsize=10)
-    try:
-        figure.savefig(output, dpi=150)
-    except (OSError, ValueError) as error:
-        raise IbolError(f"could not write {output}: {error}") from None
+    save(figure, output)
 
 
 def _plane(axes: Axes, panel: SkillPicture, reach: float) -> None:
-    colours = latent_colours(panel.latents)
-    axes.add_collection(LineCollection(list(panel.paths), colors=colours, linewidths=0.7, alpha=0.8))
+    _draw(axes, list(panel.paths), latent_colours(panel.latents), [0.7])
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="x (m)", ylabel="y (m)")
 
 
@@ -77,12 +75,16 @@ def _rows(axes: Axes, panel: SkillPicture, reach: float) -> None:
     order = np.arange(len(panel.paths))
     if panel.random:
         order = np.argsort(panel.paths[:, -1, 0])
-    colours = latent_colours(panel.latents)
-    steps = panel.paths.shape[1] - 1
-    widths = np.linspace(0.2, 1.2, steps)
-    for row, i in enumerate(order):
-        x = panel.paths[i, :, 0]
-        points = np.stack([x, np.full_like(x, row)], axis=1)
-        pieces = np.stack([points[:-1], points[1:]], axis=1)
-        axes.add_collection(LineCollection(list(pieces), colors=colours[i], linewidths=list(widths), alpha=0.8))
-    axes.set(xlim=(-reach, reach), ylim=(-1, len(panel.paths)), xlabel="x (m)", yticks=[])
+    x = panel.paths[order, :, 0]
+    points = np.stack([x, np.broadcast_to(np.arange(len(x))[:, None], x.shape)], axis=2)
+    steps = x.shape[1] - 1
+    pieces = np.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(-1, 2, 2)
+    colours = np.repeat(latent_colours(panel.latents)[order], steps, axis=0)
+    _draw(axes, list(pieces), colours, list(np.tile(np.linspace(0.2, 1.2, steps), len(x))))
+    axes.set(xlim=(-reach, reach), ylim=(-1, len(x)), xlabel="x (m)", yticks=[])
+
+
+def _draw(axes: Axes, lines: list[NDArray[np.float32]], colours: NDArray[np.float32], widths: list[float]) -> None:
+    # So many lines are an image within a PDF or SVG, which would be slow to open otherwise.
+    many = len(lines) > _MANY
+    axes.add_collection(LineCollection(lines, colors=colours, linewidths=widths, alpha=0.8, rasterized=many))

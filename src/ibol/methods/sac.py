@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ibol.envs import sizes
+from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer, omit
@@ -179,8 +179,11 @@ class SACPolicy:
 
     def rollout(self, episodes: int = 16, *, seed: int = 0) -> Trajectories:
         """Whole episodes with the most likely actions."""
-        env = self.env_settings.make(self.env, episodes)
-        return collect(env, lambda states, step: self.act(states), seed=seed)
+        return collect(self.make_env(episodes), lambda states, step: self.act(states), seed=seed)
+
+    def make_env(self, num_envs: int) -> Env:
+        """A batch of the environment that it was trained in."""
+        return self.env_settings.make(self.env, num_envs)
 
 
 def create_trainer(env: str, env_settings: EnvSettings, config: SACConfig, seed: int) -> SACTrainer:

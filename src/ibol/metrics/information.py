@@ -1,32 +1,63 @@
-"""How much the latent says about where the skill ends: the plug-in mutual information on histograms, in nats.
+"""How much the latent says about where the skill ends, in nats: on histograms as published, and from neighbours.
 
 The published estimator is biased upwards: with few samples in many cells even independent variables seem to tell of
-each other. `corrected_information` subtracts what is left of it after the latents have been shuffled.
+each other. `corrected_information` subtracts what is left of it after the latents have been shuffled;
+`neighbour_information` needs no cells.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
+from scipy.special import digamma
 
 from ibol.errors import IbolError
 
 Floats = NDArray[np.floating]
 Cells = NDArray[np.int64]
 Limits = tuple[Floats | None, Floats | None]
+_LARGEST = 2**62
 
 
 def quantize(values: Floats, bins: int, limits: Floats | None = None) -> Cells:
     """The bin of each value of (N, k): equal bins in each dimension between `limits` (2, k), or over the own range."""
-    low, high = (values.min(axis=0), values.max(axis=0)) if limits is None else np.asarray(limits)
+    if bins < 1:
+        raise IbolError(f"{bins} bins were asked for, but at least 1 is needed")
+    low, high = pooled_limits([values]) if limits is None else np.asarray(limits)
     width = np.where(high > low, high - low, 1.0)
     return np.clip(np.floor((values - low) / width * bins), 0, bins - 1).astype(np.int64)
 
 
+def pooled_limits(samples: Sequence[Floats]) -> Floats:
+    """The lowest and highest value (2, k) in all of the samples (..., k), such as those of all runs."""
+    flat = [np.asarray(values).reshape(-1, np.shape(values)[-1]) for values in samples]
+    low, high = np.min([rows.min(axis=0) for rows in flat], axis=0), np.max([rows.max(axis=0) for rows in flat], axis=0)
+    return np.stack([low, high])
+
+
+def number_cells(cells: Cells) -> Cells:
+    """One number (N,) for each different row of (N, k): numbers are counted much faster than rows."""
+    numbers, size = np.zeros(len(cells), np.int64), 1
+    for column in cells.T:
+        width = int(column.max()) + 1
+        if size > _LARGEST // width:  # so many dimensions that only the rows which occur can be numbered
+            found, numbers = np.unique(numbers, return_inverse=True)
+            size = len(found)
+        numbers, size = numbers * width + column, size * width
+    return numbers
+
+
 def entropy(cells: Cells) -> float:
     """Plug-in entropy of the rows of (N, k)."""
-    # One number for each cell sorts much faster than whole rows.
-    numbers = np.ravel_multi_index(tuple(cells.T), tuple(cells.max(axis=0) + 1))
-    _, counts = np.unique(numbers, return_counts=True)
-    p = counts / counts.sum()
+    return counted_entropy(number_cells(cells))
+
+
+def counted_entropy(numbers: Cells) -> float:
+    """Plug-in entropy of numbered cells (N,)."""
+    ordered = np.sort(numbers)
+    ends = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    p = np.diff(ends, prepend=0, append=len(ordered)) / len(ordered)
     return float(-(p * np.log(p)).sum())
 
 
@@ -35,25 +66,58 @@ def mutual_information(a: Floats, b: Floats, *, bins: int = 32, limits: Limits =
 
     `limits` are the ranges (2, j) and (2, k) that the bins divide; None is the samples' own.
     """
-    return _information(quantize(_rows(a), bins, limits[0]), quantize(_rows(b), bins, limits[1]))
+    a, b = paired_rows(a, b)
+    return _information(quantize(a, bins, limits[0]), quantize(b, bins, limits[1]))
 
 
 def corrected_information(
     a: Floats, b: Floats, *, bins: int = 32, limits: Limits = (None, None), shuffles: int = 10, seed: int = 0
 ) -> float:
     """I(A; B) minus its mean over shuffled pairs: 0 on average for independent variables."""
-    cells_a, cells_b = quantize(_rows(a), bins, limits[0]), quantize(_rows(b), bins, limits[1])
+    a, b = paired_rows(a, b)
+    cells_a, cells_b = quantize(a, bins, limits[0]), quantize(b, bins, limits[1])
     rng = np.random.default_rng(seed)
     chance = [_information(rng.permutation(cells_a), cells_b) for _ in range(shuffles)]
     return _information(cells_a, cells_b) - float(np.mean(chance))
+
+
+def neighbour_information(a: Floats, b: Floats, *, neighbours: int = 4) -> float:
+    """I(A; B) of paired samples (N, j) and (N, k) by the first estimator of Kraskov, Stögbauer and Grassberger (2004).
+
+    Each side is standardised first, which does not change I. Samples of (nearly) noiseless functions have unbounded I,
+    of which any such estimate sees only about log N.
+    """
+    a, b = (_standardized(side) for side in paired_rows(a, b))
+    count = len(a)
+    if not 0 < neighbours < count:
+        raise IbolError(f"{neighbours} neighbours were asked for, but {count} samples have 1 to {count - 1}")
+    joint = np.concatenate([a, b], axis=1)
+    distance = KDTree(joint).query(joint, k=[neighbours + 1], p=np.inf)[0][:, 0]
+    radius = np.nextafter(distance, 0)  # neighbours on one side are counted if they are strictly nearer
+    found = 0.0
+    for side in (a, b):
+        nearer = KDTree(side).query_ball_point(side, radius, p=np.inf, return_length=True)  # itself is one of them
+        found += float(np.mean(digamma(np.maximum(nearer, 1))))
+    return float(digamma(neighbours) + digamma(count) - found)
+
+
+def paired_rows(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Both samples, if they are (N, j) and (N, k) with the same N."""
+    a, b = np.asarray(a), np.asarray(b)
+    for rows in (a, b):
+        if rows.ndim != 2 or not rows.size:
+            raise IbolError(f"samples have shape {rows.shape}, but (N, dimensions) with at least one sample is needed")
+        if not np.isfinite(rows).all():
+            raise IbolError("samples have values that are not finite")
+    if len(a) != len(b):
+        raise IbolError(f"there are {len(a)} samples of one variable and {len(b)} of the other, but pairs are needed")
+    return a, b
 
 
 def _information(a: Cells, b: Cells) -> float:
     return entropy(a) + entropy(b) - entropy(np.concatenate([a, b], axis=1))
 
 
-def _rows(values: Floats) -> Floats:
-    rows = np.asarray(values)
-    if rows.ndim != 2 or not len(rows):
-        raise IbolError(f"samples have shape {rows.shape}, but (N, dimensions) with at least one sample is needed")
-    return rows
+def _standardized(rows: Floats) -> Floats:
+    spread = rows.std(axis=0)
+    return np.asarray((rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0), np.float64)

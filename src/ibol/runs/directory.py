@@ -5,6 +5,7 @@ RUN/metrics.jsonl             one JSON object for each epoch; fields that start 
 RUN/checkpoints/*.safetensors the last few states, named by the number of epochs done
 RUN/linearizer.safetensors    what the skills of a discovery stand on
 RUN/pictures/*.png            where they went while they were learned
+RUN/evaluation/*.safetensors  roll-outs of the skills that were measured or drawn
 """
 
 import dataclasses
@@ -63,7 +64,7 @@ class RunDirectory:
             with run.locked():
                 for name in ("config.json", "metrics.jsonl"):
                     (path / name).unlink(missing_ok=True)
-                for folder in (run._checkpoints, run.pictures):
+                for folder in (run._checkpoints, run.pictures, path / "evaluation"):
                     if folder.exists():
                         shutil.rmtree(folder)
                 run._checkpoints.mkdir()

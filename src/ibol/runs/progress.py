@@ -67,6 +67,54 @@ class TrainingProgress:
         )
 
 
+class WorkProgress:
+    """The same for any countable work, such as simulated episodes: `total` pieces of what `unit` names."""
+
+    def __init__(self, total: int, unit: str, quiet: bool = False) -> None:
+        self._total, self._unit, self._quiet, self._done = total, unit, quiet, 0
+        self._begun = time.monotonic()
+        self._last_line = self._begun
+        self._bar: Progress | None = None
+        console = Console(stderr=True)
+        if console.is_terminal and not quiet:
+            columns = (
+                BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeElapsedColumn(), TextColumn("left"),
+                TimeRemainingColumn(),
+            )  # fmt: skip
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._task = self._bar.add_task("work", total=total)
+
+    def __enter__(self) -> "WorkProgress":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, count: int) -> None:
+        """So many more are done."""
+        self._done += count
+        if self._bar is not None:
+            self._bar.advance(self._task, count)
+            return
+        now = time.monotonic()
+        if self._quiet or now - self._last_line < _PLAIN_INTERVAL:
+            return
+        self._last_line = now
+        spent = now - self._begun
+        left = spent / self._done * max(self._total - self._done, 0)
+        text = f"{self._done}/{self._total} {self._unit}: {_clock(spent)} elapsed, {_clock(left)} left"
+        print(text, file=sys.stderr)
+
+    def skip(self, count: int) -> None:
+        """So many need not be done after all; the rate is that of the others."""
+        self._total -= count
+        if self._bar is not None:
+            self._bar.update(self._task, total=self._total)
+
+
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

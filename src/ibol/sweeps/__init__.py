@@ -22,11 +22,10 @@ from ibol import methods, presets
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.runs import evaluate_runs, write_json
-from ibol.figures.runs import random_skills
+from ibol.evaluation.skill_plots import random_skills
 from ibol.figures.skills import plot_skills
 from ibol.runs.directory import RunDirectory
 from ibol.runs.loop import RunSettings
-from ibol.skills.policy import load_skills
 
 _PAPER = resources.files("ibol.sweeps") / "paper.toml"
 Changes = dict[str, Any]
@@ -91,7 +90,7 @@ def run_sweep(
             say(f"{done}/{len(cells)} {waiting[future].name}: {spent / 60:.1f} min elapsed, {left / 60:.1f} min left")
     finally:
         pool.shutdown(cancel_futures=True)
-    panels = [random_skills(load_skills(path), path.name, seed=seed) for path in paths]
+    panels = [random_skills(path, path.name, seed=seed) for path in paths]
     for ending in ("png", "pdf"):
         plot_skills(panels, directory / f"figure.{ending}", title=sweep.summary, columns=len(sweep.columns))
     rows = evaluate_runs(paths, seed=seed)

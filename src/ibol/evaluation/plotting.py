@@ -1,0 +1,60 @@
+"""What the figures of runs share: their options, and which runs they are drawn from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ibol.errors import IbolError
+from ibol.evaluation.groups import Group
+from ibol.runs.directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """What a figure may be told."""
+
+    trajectories: int | None = None
+    """Random skills (default: 500 where they are drawn, 2000 where they are measured, 32 for orientation)."""
+    bins: tuple[int, ...] | None = None
+    """Bins of each dimension for boxes (default 32) and bins (default 8 16 32 64 128)."""
+    metric: str = ""
+    """The field of metrics.jsonl whose curve is drawn."""
+    against: Literal["env_steps", "minutes"] = "env_steps"
+    """What a curve is drawn over."""
+    seed: int = 0
+    """Decides latents and initial states."""
+    quiet: bool = False
+    """Show no progress."""
+
+
+def skill_runs(names: Sequence[str]) -> list[Path]:
+    """The runs, if all of them hold skills."""
+    for name in names:
+        if not is_skills(name):
+            raise IbolError(f"{name} holds no skills, but this figure is drawn from runs of 'ibol discover'")
+    return [Path(name) for name in names]
+
+
+def is_skills(name: str) -> bool:
+    """Whether this is a run with skills."""
+    return (Path(name) / "config.json").exists() and "skills" in RunDirectory.open(Path(name)).config
+
+
+def count_of(options: PlotOptions, default: int) -> int:
+    """How many trajectories a figure with this default has."""
+    return default if options.trajectories is None else options.trajectories
+
+
+def envs_of(groups: Sequence[Group]) -> list[str]:
+    """The environments of the groups, each once."""
+    return list(dict.fromkeys(group.env for group in groups))
+
+
+def setting_of(groups: Sequence[Group]) -> str:
+    """The setting in a few words."""
+    runs = sum(len(group.runs) for group in groups)
+    presets = ", ".join(dict.fromkeys(group.preset for group in groups))
+    seeds = sorted({seed for group in groups for seed in group.seeds})
+    seed = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    return f"{', '.join(envs_of(groups))}: {runs} run{'s' if runs > 1 else ''}, preset {presets}, {seed}"

@@ -1,0 +1,75 @@
+"""Figures of how runs were trained: learning curves, and what the linearizer's reward makes of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ibol.errors import IbolError, unknown
+from ibol.evaluation.groups import group_runs, only_env
+from ibol.evaluation.plotting import PlotOptions, count_of, setting_of
+from ibol.evaluation.runs import linearizer_coverage
+from ibol.figures.boxes import BoxPanel, plot_boxes
+from ibol.figures.curves import Curve, plot_curves
+from ibol.linearizer.policy import load_linearizer
+from ibol.runs.directory import RunDirectory
+
+_CURVES = ("evaluation/information", "evaluation/reach", "evaluation/return", "return")
+
+
+def plot_linearizer_rewards(names: Sequence[str], output: Path, options: PlotOptions) -> None:
+    """State coverage of linearizers: a box for each choice of reward and macro length."""
+    runs = [Path(name) for name in names]
+    for run in runs:
+        if RunDirectory.open(run).config["command"] != "linearize":
+            raise IbolError(f"{run} is no run of 'ibol linearize', but this figure compares linearizers")
+    groups, count = group_runs(runs), count_of(options, 2000)
+    env = only_env(groups)
+    found = linearizer_coverage(
+        [load_linearizer(run) for run in runs], trajectories=count, seed=options.seed, quiet=options.quiet
+    )
+    values: dict[str, list[float]] = {}
+    for run, cells in zip(runs, found, strict=True):
+        settings = RunDirectory.open(run).config["settings"]
+        name = f"{settings['reward'].replace('_', '-')} l={settings['macro_length']}"
+        values.setdefault(name, []).append(float(cells))
+    title = f"State coverage of linearizers by reward, {count} random location goals\n{setting_of(groups)}"
+    plot_boxes([[BoxPanel(f"visited cells on {env}", "cells", values)]], output, title=title)
+
+
+def plot_learning_curves(names: Sequence[str], output: Path, options: PlotOptions) -> None:
+    """A metric over environment steps or minutes."""
+    groups = group_runs([Path(name) for name in names])
+    env = only_env(groups)
+    logs = {run.path: list(run.metrics()) for group in groups for run in group.runs}
+    numbers = [
+        {name for row in rows for name, value in row.items() if isinstance(value, int | float)}
+        for rows in logs.values()
+    ]
+    common = set.intersection(*numbers)
+    metric = options.metric or next((name for name in _CURVES if name in common), "")
+    if metric not in common:
+        if not metric:
+            raise IbolError(f"name the --metric to draw; these runs have in common: {', '.join(sorted(common))}")
+        raise unknown("metric", metric, common)
+    curves = []
+    for group in groups:
+        members = [_curve(logs[run.path], metric, options.against) for run in group.runs]
+        epochs = sorted(set.intersection(*(set(member) for member in members)))
+        if not epochs:
+            raise IbolError(f"the runs of {group.label} have no epoch with {metric} in common")
+        points = np.array([[member[epoch] for epoch in epochs] for member in members])  # (runs, epochs, 2)
+        curves.append(Curve(group.label, points[:, :, 0], points[:, :, 1]))
+    xlabel = {"env_steps": "environment steps", "minutes": "minutes"}[options.against]
+    plot_curves(curves, output, xlabel=xlabel, ylabel=metric, title=f"{metric} on {env}\n{setting_of(groups)}")
+
+
+def _curve(rows: Sequence[dict[str, Any]], metric: str, against: str) -> dict[int, tuple[float, float]]:
+    """Epochs with the metric: where they stand and how much it is."""
+    found, seconds = {}, 0.0
+    for row in rows:
+        seconds += row["time/epoch_seconds"]
+        if metric in row:
+            found[row["epoch"]] = (seconds / 60 if against == "minutes" else row["env_steps"], row[metric])
+    return found

@@ -1,0 +1,1 @@
+"""Films of what runs have learned, rendered without a display."""

@@ -1,0 +1,110 @@
+"""What a film shows: one episode for each latent of skills, each goal of a linearizer, or one of a plain policy."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibol.envs import RobotEnv
+from ibol.errors import IbolError
+from ibol.figures.skills import RADIUS, eight_latents, latent_colours
+from ibol.linearizer.policy import Linearizer, load_linearizer
+from ibol.methods import load_policy
+from ibol.skills.policy import Skills
+
+EIGHT, GRID = "8 directions", "grid"
+_MOST = 36  # latents in one film
+_SECONDS = 0.05  # a step of an environment without a clock
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """N episodes of one environment, their names and colours."""
+
+    env: str
+    labels: tuple[str, ...]
+    colours: NDArray[np.floating]  # (N, 3)
+    states: NDArray[np.float32]  # (N, T + 1, n)
+    location_dims: tuple[int, ...]
+    seconds: float  # of one step
+    directions: bool = False  # they are the eight directions of a plane, counter-clockwise from the right
+
+    @property
+    def steps(self) -> int:
+        """Steps of the longest episode."""
+        return self.states.shape[1] - 1
+
+
+def load_episodes(
+    name: str, latents: str | None = None, *, steps: int | None = None, seed: int = 0, deterministic: bool = False
+) -> Episodes:
+    """Episodes of what `name` stands for: a run directory, or a bundled linearizer.
+
+    Args:
+        name: a run of 'ibol discover', 'ibol linearize' or 'ibol sac', or a bundled linearizer's name.
+        latents: "8 directions" (the default), "grid", or values such as "0,1.5; 1.5,0"; goals for a linearizer, along
+            its location. A plain policy has none.
+        steps: the first steps of the episodes only.
+        seed: decides initial states and samples.
+        deterministic: the mode of the skill policy instead of samples.
+    """
+    if steps is not None and steps < 1:
+        raise IbolError(f"steps is {steps}, but a film needs at least 1 step")
+    policy = load_policy(name) if Path(name).is_dir() else load_linearizer(name)
+    env = policy.make_env(1)
+    dims = env.location_dims
+    if isinstance(policy, Skills):
+        chosen = parse_latents(latents or EIGHT, policy.latent_dim)
+        found = policy.rollout(chosen, seed=seed, deterministic=deterministic)
+        labels, colours = [f"z = {_numbers(z)}" for z in chosen], latent_colours(chosen)
+    elif isinstance(policy, Linearizer):
+        chosen = parse_latents(latents or EIGHT, len(dims), radius=1.0)
+        goals = np.zeros((len(chosen), policy.goal_dim), np.float32)
+        goals[:, list(dims)] = chosen
+        found = policy.rollout(goals, seed=seed)
+        labels, colours = [f"g = {_numbers(g)}" for g in chosen], latent_colours(RADIUS * chosen)
+    elif latents is not None:
+        raise IbolError(f"{name} is a plain policy without latents: leave --latents out")
+    else:
+        chosen = np.zeros((1, 0), np.float32)
+        found, labels, colours = policy.rollout(1, seed=seed), [policy.env], latent_colours(chosen)
+    return Episodes(
+        env=policy.env,
+        labels=tuple(labels),
+        colours=colours,
+        states=found.states[:, : min(steps or env.horizon, int(found.lengths.max())) + 1],
+        location_dims=dims,
+        seconds=env.dt if isinstance(env, RobotEnv) else _SECONDS,
+        directions=chosen.shape[1] > 1 and (latents or EIGHT) == EIGHT,
+    )
+
+
+def parse_latents(text: str, dims: int, radius: float = RADIUS) -> NDArray[np.float32]:
+    """Latents (N, dims) that `text` names."""
+    if dims < 1:
+        raise IbolError("there is no location to choose goals along: give --location-dims to linearize")
+    eight = eight_latents(dims) * np.float32(radius / RADIUS)
+    if text == EIGHT or (text == GRID and dims == 1):
+        return eight
+    if text == GRID:
+        chosen = np.zeros((9, dims), np.float32)
+        chosen[:, :2] = [(x * radius, y * radius) for y in (1, 0, -1) for x in (-1, 0, 1)]
+        return chosen
+    try:
+        rows = [[float(value) for value in row.split(",")] for row in text.split(";") if row.strip()]
+        if not rows or {len(row) for row in rows} != {dims} or not np.isfinite(rows).all():
+            raise ValueError
+    except ValueError:
+        example = "; ".join(",".join(f"{value:.3g}" for value in row) for row in eight[:2])
+        raise IbolError(
+            f"latents {text!r} are none: give {EIGHT!r}, {GRID!r}, or {dims} numbers for each, such as {example!r}"
+        ) from None
+    if len(rows) > _MOST:
+        raise IbolError(f"{len(rows)} latents are too many for one film: give at most {_MOST}")
+    return np.array(rows, np.float32)
+
+
+def _numbers(values: NDArray[np.float32]) -> str:
+    shown = ", ".join(f"{round(float(value), 2) + 0.0:g}" for value in values)
+    return shown if len(values) == 1 else f"({shown})"

@@ -1,0 +1,129 @@
+"""A robot on a stage: checkered floor, sky, light, and a camera that goes with it."""
+
+import itertools
+from types import TracebackType
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from ibol.envs.robots import Robot, load_model
+from ibol.films.backend import gl_context
+
+Image = NDArray[np.uint8]  # (height, width, 3)
+Colour = NDArray[np.floating]  # (3,), from 0 to 1
+
+_TRAIL_WIDTH = 0.05
+_TRAIL_PIECES = 60  # a longer way is drawn in larger steps: pieces are what takes time
+_SQUARE = 2.0  # metres, the side of a square of the floor
+
+
+class Stage:
+    """Renders states of a robot in pictures of one size; use it as a context manager."""
+
+    def __init__(self, robot: Robot, width: int, height: int) -> None:
+        self._model = load_model(robot, lambda spec: _dress(spec, width, height))
+        self._data = mujoco.MjData(self._model)
+        self._context = gl_context(width, height)
+        self._mjr = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._mjr)
+        self._scene = mujoco.MjvScene(self._model, maxgeom=_TRAIL_PIECES + 200)
+        self._options = mujoco.MjvOption()
+        self._rect = mujoco.MjrRect(0, 0, width, height)
+        self._pixels = np.empty((height, width, 3), np.uint8)
+        self._camera = mujoco.MjvCamera()
+        self._camera.azimuth, self._camera.elevation, self._camera.distance = robot.camera
+        self._height = 0.5 * float(self._start()[2])
+
+    def _start(self) -> NDArray[np.float64]:
+        mujoco.mj_forward(self._model, self._data)
+        return self._data.xpos[1]
+
+    def draw(self, way: NDArray[np.floating], colour: Colour) -> Image:
+        """The last of the states (T, n), with the way of the torso on the floor."""
+        self._pose(way[-1])
+        self._camera.lookat = [*self._data.xpos[1][:2], self._height]
+        mujoco.mjv_updateScene(
+            self._model, self._data, self._options, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
+        )
+        self._trail(way, colour)
+        self._context.make_current()
+        mujoco.mjr_render(self._rect, self._scene, self._mjr)
+        mujoco.mjr_readPixels(self._pixels, None, self._rect, self._mjr)
+        return np.flipud(self._pixels).copy()
+
+    def _pose(self, state: NDArray[np.floating]) -> None:
+        self._data.qpos[:] = state[: self._model.nq]
+        mujoco.mj_kinematics(self._model, self._data)
+        mujoco.mj_comPos(self._model, self._data)
+        mujoco.mj_camlight(self._model, self._data)
+
+    def _trail(self, way: NDArray[np.floating], colour: Colour) -> None:
+        places = np.concatenate([way[: -1 : 1 + len(way) // _TRAIL_PIECES, :2], way[-1:, :2]])
+        # A robot in a vertical plane has its height as second value.
+        y = places[:, 1] if self._model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else np.zeros(len(places))
+        points = np.stack([places[:, 0], y], axis=1).astype(np.float64)
+        rgba = np.append(colour, 1.0).astype(np.float32)
+        for start, end in itertools.pairwise(points):
+            (x, y), (cos, sin) = (start + end) / 2, _direction(end - start)
+            piece = self._scene.geoms[self._scene.ngeom]
+            mujoco.mjv_initGeom(
+                piece,
+                mujoco.mjtGeom.mjGEOM_BOX.value,
+                np.array([np.linalg.norm(end - start) / 2, _TRAIL_WIDTH, 0.005]),
+                np.array([x, y, 0.005]),
+                np.array([cos, -sin, 0, sin, cos, 0, 0, 0, 1]),
+                rgba,
+            )
+            piece.emission, piece.specular = 0.3, 0.0
+            self._scene.ngeom += 1
+
+    def close(self) -> None:
+        """Give the context back."""
+        self._context.make_current()
+        self._mjr.free()
+        self._context.free()
+
+    def __enter__(self) -> "Stage":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _direction(way: NDArray[np.float64]) -> NDArray[np.float64]:
+    length = float(np.linalg.norm(way))
+    return way / length if length > 0 else np.array([1.0, 0.0])
+
+
+def _dress(spec: Any, width: int, height: int) -> None:
+    """Give a model another floor, sky and light; its physics stays as it is, and is not used here anyway."""
+    visual = spec.visual
+    visual.global_.offwidth, visual.global_.offheight = width, height
+    visual.quality.offsamples, visual.quality.shadowsize = 4, 1024
+    visual.headlight.ambient, visual.headlight.diffuse = [0.35] * 3, [0.35] * 3
+    visual.headlight.specular = [0.0] * 3
+    visual.map.shadowclip = 4.0  # the floor shades itself at the edges of a smaller region
+    for texture in list(spec.textures):
+        if texture.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
+            spec.delete(texture)
+    gradient, checker = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT, mujoco.mjtBuiltin.mjBUILTIN_CHECKER
+    spec.add_texture(
+        name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=gradient,
+        rgb1=[0.55, 0.72, 0.90], rgb2=[0.93, 0.95, 0.97], width=256, height=1536,
+    )  # fmt: skip
+    spec.add_texture(
+        name="squares", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=checker,
+        rgb1=[0.80, 0.82, 0.84], rgb2=[0.64, 0.67, 0.70], width=512, height=512,
+    )  # fmt: skip
+    squares = spec.add_material(name="squares", texrepeat=[1 / _SQUARE] * 2, texuniform=True)
+    squares.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "squares"
+    floor = spec.geom("floor")
+    floor.material, floor.rgba, floor.size = "squares", [1, 1, 1, 1], [0, 0, 1]  # without an end
+    for light in list(spec.lights):
+        spec.delete(light)
+    spec.worldbody.first_body().add_light(
+        mode=mujoco.mjtCamLight.mjCAMLIGHT_TRACK, type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
+        pos=[-1.5, -2, 6], dir=[0.25, 0.35, -1], diffuse=[0.55] * 3, specular=[0.2] * 3, castshadow=True,
+    )  # fmt: skip

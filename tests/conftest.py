@@ -1,0 +1,27 @@
+"""Runs that several test files look at, trained once."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ibol.cli import main
+
+
+@pytest.fixture(scope="session")
+def point_skills(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Skills on the point after two epochs; make a copy (`copy_run`) to change anything."""
+    run = tmp_path_factory.mktemp("shared") / "ibol"
+    main(["discover", "point", "--preset", "smoke", "--epochs", "2", "--quiet", "--run-dir", str(run)])
+    return run
+
+
+def copy_run(run: Path, copy: Path, **changes: object) -> Path:
+    """A copy that says that its seed or a setting was another one: whether this is true does not matter to a figure."""
+    shutil.copytree(run, copy, ignore=shutil.ignore_patterns("evaluation"))
+    config = json.loads((copy / "config.json").read_text())
+    for name, value in changes.items():
+        (config if name in config else config["settings"])[name] = value
+    (copy / "config.json").write_text(json.dumps(config))
+    return copy

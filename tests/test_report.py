@@ -1,0 +1,193 @@
+"""The page about runs: its data, its tables, and what a browser makes of it."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import copy_run
+from ibol.cli import main
+from ibol.errors import IbolError
+from ibol.evaluation.rollouts import skill_rollouts
+from ibol.films import film
+from ibol.report.curves import curves
+from ibol.report.page import short_names, write_report
+from ibol.report.tables import command_line
+from ibol.runs.directory import RunDirectory
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(point_skills: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Skills twice, with names that a page must not take for its own, and a plain policy."""
+    folder = tmp_path_factory.mktemp("report")
+    main(["sac", "point", "--preset", "smoke", "--epochs", "2", "--quiet", "--run-dir", str(folder / "plain")])
+    one = copy_run(point_skills, folder / "one")
+    return [one, copy_run(point_skills, folder / "a<b>&'c", learning_rate=0.01), folder / "plain"]
+
+
+@pytest.fixture(scope="module")
+def page(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("page") / "report.html"
+    main(["report", *map(str, runs), "--output", str(output), "--trajectories", "40", "--quiet"])
+    return output
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert found is not None
+    return json.loads(found.group(1))
+
+
+def test_it_holds_all_and_asks_for_nothing(page: Path) -> None:
+    text = page.read_text()
+    links = set(re.findall(r'(?:src|href)="([^"]{0,30})', text))
+    assert all(link.startswith(("data:", "#")) for link in links)
+    assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
+    assert text.count("data:video/mp4;base64,") == 3
+    assert len(text) < 4e6
+    assert "a<b>" not in text
+    assert "a&lt;b&gt;&amp;&#x27;c" in text
+
+
+def test_trajectories_are_those_that_were_measured(page: Path, runs: list[Path]) -> None:
+    found = data_of(page)["runs"]
+    assert [len(run["ways"]) for run in found] == [4, 4, 1]
+    ways = found[0]["ways"][0]
+    kept = skill_rollouts(runs[0], trajectories=40)
+    drawn = ways["scale"] * np.array(ways["paths"]).reshape(40, -1, 2)
+    np.testing.assert_allclose(drawn, kept.locations[:, ways["steps"]], atol=ways["scale"])
+    np.testing.assert_allclose(ways["latents"], kept.latents, atol=0.006)
+    assert found[2]["ways"][0]["latents"][0] == []
+
+
+def test_settings_that_differ_are_marked_and_references_stand_beside(page: Path) -> None:
+    text = page.read_text()
+    row = re.search(r'<tr><th scope="row">learning_rate</th>(.*?)</tr>', text)
+    assert row is not None
+    assert 'class="other">0.01<' in row.group(1)
+    assert "before training" in text
+    assert "random policy" in text
+
+
+def test_the_command_makes_the_run_again(runs: list[Path], tmp_path: Path) -> None:
+    command = "ibol discover point --method ibol --preset smoke --seed 0 --epochs 2"
+    assert command_line(RunDirectory.open(runs[0])) == command
+    assert command_line(RunDirectory.open(runs[1])) == f"{command} --learning-rate 0.01"
+    shorter = copy_run(runs[0], tmp_path / "run", env_settings={"horizon": 8}, hidden=[8, 4], use_u=False)
+    assert command_line(RunDirectory.open(shorter)) == f"{command} --hidden 8 4 --no-use-u --horizon 8"
+
+
+def test_curves_are_means_over_pieces() -> None:
+    rows = [{"epoch": i + 1, "env_steps": 10 * (i + 1), "objective": float(i), "else": 1.0} for i in range(400)]
+    rows[5]["objective"] = float("nan")
+    assert curves(rows[:6]) == {"objective": [[10, 20, 30, 40, 50], [0, 1, 2, 3, 4]]}
+    rows[5]["objective"] = 5.0
+    steps, values = curves(rows)["objective"]
+    assert len(steps) == len(values) == 200
+    assert values[-1] == pytest.approx(398.5)
+
+
+def test_names_are_short_where_they_can_be() -> None:
+    assert short_names([Path("/a/one"), Path("/a/two")]) == ["one", "two"]
+    assert short_names([Path("/a/one"), Path("/b/one")]) == ["/a/one", "/b/one"]
+
+
+def test_without_opengl_the_page_says_so(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_stage(*_: object) -> None:
+        raise IbolError("films need an OpenGL library")
+
+    monkeypatch.setattr(film, "_painter", no_stage)
+    write_report(runs[:1], tmp_path / "page.html", trajectories=40, quiet=True)
+    text = (tmp_path / "page.html").read_text()
+    assert "No film of one: films need an OpenGL library." in text
+    assert "<video" not in text
+
+
+def test_wrong_calls_are_explained(runs: list[Path], page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def fails(*args: object) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(["report", *map(str, args)])
+        assert stop.value.code == 2
+        return capsys.readouterr().err
+
+    before = page.read_bytes()
+    assert "--overwrite" in fails(runs[0], "--output", page)
+    assert page.read_bytes() == before
+    assert "at least one run" in fails("--output", page.parent / "other.html")
+    assert "holds no run" in fails(page.parent, "--output", page.parent / "other.html")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("there is no Chromium: install it with 'apt-get install chromium chromium-driver'")
+    from selenium.webdriver import Chrome, ChromeOptions
+    from selenium.webdriver.chrome.service import Service
+
+    options = ChromeOptions()
+    options.binary_location = chromium
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1200,1600", "--hide-scrollbars"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = Chrome(options=options, service=Service(driver))
+    yield chrome
+    chrome.quit()
+
+
+def test_a_browser_shows_it(browser: Any, page: Path) -> None:
+    from selenium.webdriver import ActionChains, Keys
+    from selenium.webdriver.common.by import By
+
+    def find(selector: str) -> list[Any]:
+        return list(browser.find_elements(By.CSS_SELECTOR, selector))
+
+    browser.get(page.as_uri())
+    assert browser.get_log("browser") == []
+    ways, plots = find("#ways-figures figure"), find("svg.plot")
+    assert len(ways) == 3
+    for drawn in [*plots, *find("video")]:
+        assert min(drawn.rect["width"], drawn.rect["height"]) > 50
+    reach = [max(way.rect["width"], way.rect["height"]) for way in find(".way")]
+    assert min(reach) > 0
+    assert max(reach) > 20
+    assert len(find("#curve-figures figure")) >= 4
+    assert browser.execute_script(
+        "return Array.from(document.querySelectorAll('video')).every((film) => film.error === null)"
+    )
+
+    said = ways[0].find_element(By.CSS_SELECTOR, ".said")
+    assert said.text == "40 trajectories"
+    chosen = "return document.querySelectorAll('.on').length"
+    picture, plane = ways[0].find_elements(By.CSS_SELECTOR, "svg.plot")
+    for place in (picture, plane):
+        ActionChains(browser).move_to_element(place).perform()
+        assert re.match(r"z = \(-?[\d.]+, -?[\d.]+\): ends at ", said.text)
+        assert browser.execute_script(chosen) == 2  # the trajectory and its latent
+    ActionChains(browser).move_to_element(find("h1")[0]).perform()
+    assert said.text == "40 trajectories"
+
+    browser.execute_script("arguments[0].focus()", picture)
+    ActionChains(browser).send_keys(Keys.ARROW_RIGHT).perform()
+    first = said.text
+    ActionChains(browser).send_keys(Keys.ARROW_RIGHT).perform()
+    assert first.startswith("z = (")
+    assert said.text.startswith("z = (")
+    assert said.text != first
+    find("input[type=radio]")[1].click()
+    assert ways[0].find_element(By.CSS_SELECTOR, ".said").text == "16 trajectories"
+
+    browser.set_window_size(400, 800)
+    assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    assert browser.get_log("browser") == []

@@ -1,0 +1,112 @@
+"""Roll-outs of a run's skills: what they hold, and that they are simulated once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import copy_run
+from ibol.cli import main
+from ibol.errors import IbolError
+from ibol.evaluation import rollouts
+from ibol.evaluation.rollouts import Rollouts, skill_rollouts
+from ibol.figures.skills import eight_latents
+from ibol.runs.progress import WorkProgress
+from ibol.skills import load_skills
+
+
+@pytest.fixture
+def run(point_skills: Path, tmp_path: Path) -> Path:
+    return copy_run(point_skills, tmp_path / "run")
+
+
+@pytest.fixture
+def simulations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts the simulations, one entry each."""
+    calls: list[int] = []
+    simulate = rollouts.simulate
+
+    def counted(*args: object, **kwargs: object) -> object:
+        calls.append(1)
+        return simulate(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rollouts, "simulate", counted)
+    return calls
+
+
+def same(a: Rollouts, b: Rollouts) -> bool:
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in vars(a))
+
+
+def test_they_are_simulated_once_for_all_that_decides_them(run: Path, simulations: list[int]) -> None:
+    first = skill_rollouts(run, trajectories=20)
+    assert first.latents.shape == (20, 2)
+    assert first.locations.shape == (20, 51, 2)
+    assert first.lengths.tolist() == [50] * 20
+    assert np.allclose(first.returns, first.ends[:, 0] - first.locations[:, 0, 0], atol=1e-5)
+    assert same(skill_rollouts(run, trajectories=20), first)
+    assert len(simulations) == 1
+    others = [{"policy": "untrained"}, {"policy": "random"}, {"which": "eight"}, {"which": "line"}, {"seed": 1}]
+    others += [{"deterministic": True}, {"state_dims": (0,)}]
+    for count, other in enumerate(others, start=2):
+        assert not same(skill_rollouts(run, trajectories=20, **other), first)  # type: ignore[arg-type]
+        assert len(simulations) == count
+
+
+def test_latents_are_those_of_the_figures(run: Path) -> None:
+    found = skill_rollouts(run, which="eight", trajectories=24)
+    assert np.array_equal(found.latents, np.repeat(eight_latents(2), 3, axis=0))
+    line = skill_rollouts(run, which="line", trajectories=9)
+    assert np.allclose(line.latents[:, 0], np.arange(-4, 5))
+    assert np.all(line.latents[:, 1] == 0)
+    with pytest.raises(IbolError, match="at least 8"):
+        skill_rollouts(run, which="eight", trajectories=7)
+
+
+def test_batches_start_where_one_batch_would(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = skill_rollouts(run, trajectories=20, deterministic=True)
+    monkeypatch.setattr(rollouts, "BATCH", 8)
+    pieces = skill_rollouts(run, trajectories=20, deterministic=True)
+    assert np.array_equal(pieces.locations[:, 0], whole.locations[:, 0])
+    assert np.allclose(pieces.locations, whole.locations, atol=1e-5)
+
+
+def test_the_modes_path_is_that_of_the_loaded_skills(run: Path) -> None:
+    found = skill_rollouts(run, trajectories=4, deterministic=True)
+    skills = load_skills(run)
+    act = skills.controller(found.latents)
+    step = found.locations[:, 1] - found.locations[:, 0]
+    assert np.allclose(step, 0.1 * act(found.locations[:, 0], 0), atol=1e-6)
+
+
+def test_a_damaged_or_outdated_cache_is_redone(run: Path, simulations: list[int]) -> None:
+    first = skill_rollouts(run, trajectories=20)
+    (file,) = (run / "evaluation").iterdir()
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(bytes(content))
+    assert same(skill_rollouts(run, trajectories=20), first)
+    file.write_bytes(b"nothing")
+    assert same(skill_rollouts(run, trajectories=20), first)
+    assert len(simulations) == 3
+    main(["resume", str(run), "--epochs", "3", "--quiet"])
+    assert not same(skill_rollouts(run, trajectories=20), first)
+    assert len(simulations) == 4
+    assert len(list((run / "evaluation").iterdir())) == 1
+
+
+def test_a_directory_that_cannot_be_written_is_no_obstacle(run: Path, simulations: list[int]) -> None:
+    (run / "evaluation").write_text("in the way")
+    assert same(skill_rollouts(run, trajectories=20), skill_rollouts(run, trajectories=20))
+    assert len(simulations) == 2
+
+
+def test_progress_counts_what_is_simulated(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ibol.runs.progress._PLAIN_INTERVAL", 0.0)
+    for said in ("20/40 episodes", ""):
+        with WorkProgress(40, "episodes") as progress:
+            skill_rollouts(run, trajectories=20, progress=progress)
+        assert said in capsys.readouterr().err
+        assert progress._total == (40 if said else 20)
