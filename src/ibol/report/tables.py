@@ -1,12 +1,13 @@
 """The page's tables: what runs are, how their settings differ, and what was measured."""
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from ibol import presets
-from ibol.methods import DISCOVERY, settings_of
+from ibol.methods import DISCOVERY, find
 from ibol.runs.directory import RunDirectory
 
 MEASURES = {
@@ -38,16 +39,15 @@ _POLICIES = {"skills": "trained", "untrained": "before training", "random": "ran
 def command_line(run: RunDirectory) -> str:
     """The command that makes such a run."""
     config = run.config
-    method, settings, _ = settings_of(run)
     name = config["command"]
     parts = ["ibol", *(["discover", config["env"], "--method", name] if name in DISCOVERY else [name, config["env"]])]
     parts += ["--preset", config["preset"], "--seed", str(config["seed"])]
-    defaults = dataclasses.asdict(presets.build(method.CONFIG, name, config["preset"], config["env"]))
-    given = {**dataclasses.asdict(settings)}
-    changed = {key: value for key, value in given.items() if value != defaults[key]}
+    preset = dataclasses.asdict(presets.build(find(name).CONFIG, name, config["preset"], config["env"]))
+    defaults = json.loads(json.dumps(preset))  # as the run directory has them; a run of another version may have others
+    changed = {key: value for key, value in config["settings"].items() if value != defaults.get(key)}
     changed |= {key: value for key, value in config["env_settings"].items() if value is not None}
     for key, value in changed.items():
-        flag = key.strip("_").replace("_", "-")
+        flag = key if key.endswith("_") else key.replace("_", "-")  # lambda_ is called so there, too
         if isinstance(value, bool):
             parts.append(f"--{flag}" if value else f"--no-{flag}")
         else:
