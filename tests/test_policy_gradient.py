@@ -4,7 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ibol.methods.policy_gradient import PolicyGradientConfig, advantages, quadratic_fit, surrogate
+from ibol.methods.policy_gradient import (
+    PolicyGradientConfig,
+    advantages,
+    create_latent_policy,
+    quadratic_fit,
+    surrogate,
+)
 from ibol.nn.distributions import ScaledBeta
 
 LATENTS = jax.random.normal(jax.random.key(0), (200, 2))
@@ -45,3 +51,18 @@ def test_clipping_holds_each_dimension_back_by_itself() -> None:
     assert praised[1] > 0
     assert blamed[0] < 0  # back is always allowed
     np.testing.assert_allclose(gain(moved, 1.0), 1.2 + 1.0, rtol=1e-4)
+
+
+def test_a_heavier_latent_is_heard_among_many_states() -> None:
+    states, latents = jax.random.normal(jax.random.key(2), (200, 29)), LATENTS
+
+    def heard(weight: float) -> float:
+        """How much of the goals' variance is the latent's."""
+        config = PolicyGradientConfig(hidden=(32, 32), latent_weight=weight)
+        policy = create_latent_policy(29, 5, config, jax.random.key(3))
+        modes = policy(jnp.concatenate([jnp.repeat(states, 20, axis=0), jnp.tile(latents[:20], (200, 1))], axis=1)).mode
+        modes = modes.reshape(200, 20, 5)
+        return float(modes.mean(axis=0).var(axis=0).mean() / modes.var(axis=(0, 1)).mean())
+
+    assert heard(1.0) < 0.2
+    assert heard(4.0) > 2 * heard(1.0)

@@ -29,7 +29,14 @@ from ibol.learners.normalizer import omit
 from ibol.learners.replay import Columns, Replay
 from ibol.learners.rollout import Act, Trajectories
 from ibol.methods.discovery import DiscoveryTrainer
-from ibol.methods.policy_gradient import PolicyGradientConfig, advantages, latent_policy, surrogate, time_mean
+from ibol.methods.policy_gradient import (
+    PolicyGradientConfig,
+    advantages,
+    create_latent_policy,
+    latent_policy,
+    surrogate,
+    time_mean,
+)
 from ibol.nn.distributions import ScaledBeta, gaussian_log_prob
 from ibol.nn.networks import BetaPolicy, RecurrentBetaPolicy, TrajectoryEncoder
 from ibol.runs.checkpoint import Arrays
@@ -233,14 +240,14 @@ class IBOLTrainer(DiscoveryTrainer):
 
     def __init__(self, env: str, env_settings: EnvSettings, config: IBOLConfig, seed: int) -> None:
         super().__init__(env, env_settings, config, seed)
-        inputs, goals = self.world.state_dim + config.latent_dim, self.world.action_dim
+        goals = self.world.action_dim
         keys = jax.random.split(jax.random.key(derive(seed, "networks")), 3)
-        make = partial(BetaPolicy, inputs, goals, config.hidden, layer_norm=config.layer_norm)
+        make = partial(create_latent_policy, self.world.state_dim, goals, config)
         remembering = RecurrentBetaPolicy(self.world.state_dim, goals, config.hidden, keys[0])
         networks = Networks(
-            sampling=make(key=keys[0]) if config.use_u else remembering,
+            sampling=make(keys[0]) if config.use_u else remembering,
             encoder=TrajectoryEncoder(len(self.world.encoder_dims), config.latent_dim, config.hidden, keys[1]),
-            skill=make(key=keys[2]),
+            skill=make(keys[2]),
         )
         self.training = State(networks, adam.start(config.learning_rate, networks))
         states, steps = self.world.state_dim, self.world.horizon

@@ -5,6 +5,7 @@ Episodes are padded to a common length T; `lengths` says how many steps of each 
 
 from dataclasses import dataclass
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -18,6 +19,9 @@ from ibol.nn.networks import BetaPolicy
 class PolicyGradientConfig(DiscoveryConfig):
     """Settings of methods with the policy gradient; at their defaults it is plain REINFORCE."""
 
+    latent_weight: float = 1.0
+    """How many times larger than those for the state the policies' first weights for the latent start: two latents
+    among many state dimensions are hardly heard."""
     gradient_steps: int = 4
     """Gradient steps in each epoch, all on the whole epoch."""
     baseline: bool = False
@@ -26,6 +30,14 @@ class PolicyGradientConfig(DiscoveryConfig):
     """Subtract the mean of the epoch's returns and divide by their standard deviation."""
     clip: float = 0.0
     """Clip the policy's probability ratios, of each action dimension, to 1 +- this (PPO); 0 does not."""
+
+
+def create_latent_policy(states: int, actions: int, config: PolicyGradientConfig, key: Array) -> BetaPolicy:
+    """pi(. | s, z) before its training."""
+    made = BetaPolicy(states + config.latent_dim, actions, config.hidden, key, config.layer_norm)
+    weights = made.network.trunk.layers[0].weight
+    louder = weights.at[states:].multiply(config.latent_weight)
+    return eqx.tree_at(lambda policy: policy.network.trunk.layers[0].weight, made, louder)
 
 
 def latent_policy(policy: BetaPolicy, states: Array, latents: Array) -> ScaledBeta:

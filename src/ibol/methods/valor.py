@@ -23,7 +23,14 @@ from ibol.learners import adam
 from ibol.learners.normalizer import omit
 from ibol.learners.rollout import Trajectories
 from ibol.methods.discovery import DiscoveryTrainer
-from ibol.methods.policy_gradient import PolicyGradientConfig, advantages, latent_policy, surrogate, time_sum
+from ibol.methods.policy_gradient import (
+    PolicyGradientConfig,
+    advantages,
+    create_latent_policy,
+    latent_policy,
+    surrogate,
+    time_sum,
+)
 from ibol.nn.distributions import ScaledBeta, gaussian_log_prob
 from ibol.nn.networks import BetaPolicy, TrajectoryEncoder
 from ibol.seeding import derive
@@ -120,10 +127,9 @@ class VALORTrainer(DiscoveryTrainer):
 
     def __init__(self, env: str, env_settings: EnvSettings, config: VALORConfig, seed: int) -> None:
         super().__init__(env, env_settings, config, seed)
-        inputs, actions = self.world.state_dim + config.latent_dim, self.world.action_dim
         keys = jax.random.split(jax.random.key(derive(seed, "networks")))
         networks = Networks(
-            skill=BetaPolicy(inputs, actions, config.hidden, keys[0], config.layer_norm),
+            skill=create_latent_policy(self.world.state_dim, self.world.action_dim, config, keys[0]),
             decoder=TrajectoryEncoder(len(self.world.encoder_dims), config.latent_dim, config.hidden, keys[1]),
         )
         self.training = State(networks, adam.start(config.learning_rate, networks))
