@@ -271,3 +271,11 @@ def test_gradients_through_transported_actions_are_nearly_exact() -> None:
             return jnp.mean((a - 1) * jnp.log(x) + (b - 1) * jnp.log1p(-x))
 
         np.testing.assert_allclose(jax.grad(estimate)(raw), jax.grad(exact)(raw), rtol=0.1, atol=1e-3)
+
+
+def test_a_transported_action_stays_inside() -> None:
+    """Far out in a wide distribution, the hyperbolic tangent rounds to 1."""
+    narrow, wide = ScaledBeta(jnp.array(3000.0), jnp.array(3000.0)), ScaledBeta(jnp.array(-60.0), jnp.array(-60.0))
+    moved = wide.transport(jnp.array([-0.5, 0.5]), narrow)
+    assert (jnp.abs(moved) < 1).all()
+    assert jnp.isfinite(wide.log_probs(moved)).all()

@@ -24,6 +24,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError
 from ibol.learners import adam, sac
 from ibol.learners.normalizer import omit
 from ibol.learners.replay import Columns, Replay
@@ -239,6 +240,8 @@ class IBOLTrainer(DiscoveryTrainer):
     config: IBOLConfig
 
     def __init__(self, env: str, env_settings: EnvSettings, config: IBOLConfig, seed: int) -> None:
+        if config.recent_epochs < 1:
+            raise IbolError(f"recent_epochs is {config.recent_epochs}, but at least 1 is needed")
         super().__init__(env, env_settings, config, seed)
         goals = self.world.action_dim
         keys = jax.random.split(jax.random.key(derive(seed, "networks")), 3)
