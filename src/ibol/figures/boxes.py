@@ -23,7 +23,7 @@ def plot_boxes(panels: Sequence[Sequence[BoxPanel]], output: Path, *, title: str
     """A grid of panels; those that stand in one row share the labels."""
     widest = max(len(panel.values) for row in panels for panel in row)
     columns = max(map(len, panels))
-    size = (max(6.0, columns * max(3.0, 0.9 * widest + 1.2)), max(3.6, 2.6 * len(panels) + 0.6))
+    size = (max(6.0, columns * max(3.4, 0.9 * widest + 1.2)), max(3.6, 2.6 * len(panels) + 0.6))
     figure = Figure(figsize=size, layout="constrained")
     axes_grid = figure.subplots(len(panels), columns, squeeze=False)
     for axes_row, row in zip(axes_grid, panels, strict=True):
@@ -37,7 +37,7 @@ def plot_boxes(panels: Sequence[Sequence[BoxPanel]], output: Path, *, title: str
                 axes.plot(x + spread, values, "o", color=colours[label], markersize=4, markeredgecolor="black")
             axes.set_xticks(range(len(panel.values)), [f"{_wrapped(n)}\n({len(v)})" for n, v in panel.values.items()])
             axes.tick_params(labelsize=8)
-            axes.set_title(panel.title, fontsize=9)
+            axes.set_title(panel.title, fontsize=8)
             axes.set_ylabel(panel.ylabel, fontsize=8)
             axes.grid(axis="y", alpha=0.3)
     figure.suptitle(title, fontsize=10)
