@@ -29,7 +29,7 @@ def epoch_seconds(method: str, env: str, epochs: int) -> list[float]:
     found = methods.find(method)
     config = dataclasses.replace(build(found.CONFIG, method, "paper", env), evaluate_every=0)
     with tempfile.TemporaryDirectory() as folder:
-        if method in methods.DISCOVERY and env not in bundled():
+        if method in methods.DISCOVERY and config.linearizer != "none" and env not in bundled():
             config = dataclasses.replace(config, linearizer=str(untrained_linearizer(env, Path(folder))))
         trainer: Any = found.create_trainer(env, EnvSettings(), config, 0)
     trainer.train_epoch(0)
