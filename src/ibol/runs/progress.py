@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -18,7 +18,22 @@ from rich.progress import (
 _PLAIN_INTERVAL = 10.0
 
 
-class TrainingProgress:
+class _Shown:
+    """Whatever shows a bar on a terminal for as long as it is entered."""
+
+    _bar: Progress | None
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+class TrainingProgress(_Shown):
     """A bar on a terminal, a plain line every ten seconds otherwise; use it as a context manager."""
 
     def __init__(self, total: int, done: int, headline: tuple[str, ...], quiet: bool = False) -> None:
@@ -35,15 +50,6 @@ class TrainingProgress:
             )  # fmt: skip
             self._bar = Progress(*columns, console=self._console)
             self._task = self._bar.add_task("train", total=total, completed=done, numbers="starting")
-
-    def __enter__(self) -> "TrainingProgress":
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
     def update(self, epoch: int, row: Mapping[str, Any]) -> None:
         """Show that `epoch` epochs are done and what the last one measured."""
@@ -67,7 +73,7 @@ class TrainingProgress:
         )
 
 
-class WorkProgress:
+class WorkProgress(_Shown):
     """The same for any countable work, such as simulated episodes: `total` pieces of what `unit` names."""
 
     def __init__(self, total: int, unit: str, quiet: bool = False) -> None:
@@ -83,15 +89,6 @@ class WorkProgress:
             )  # fmt: skip
             self._bar = Progress(*columns, console=console, transient=True)
             self._task = self._bar.add_task("work", total=total)
-
-    def __enter__(self) -> "WorkProgress":
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
     def advance(self, count: int) -> None:
         """So many more are done."""
