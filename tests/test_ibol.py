@@ -18,6 +18,7 @@ from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.methods import ibol as method
 from ibol.methods.ibol import Batch, IBOLConfig, IBOLTrainer
+from ibol.methods.pathwise import LinearDynamics, fit_dynamics
 from ibol.presets import build
 from ibol.skills.env import SkillEnv
 from ibol.skills.policy import LINEARIZER_FILE, load_skills
@@ -35,6 +36,10 @@ def batch_of(learning: IBOLTrainer, epoch: int = 0) -> Batch:
     shape = (learning.config.episodes_per_epoch, learning.config.latent_dim)
     u = np.random.default_rng(epoch).standard_normal(shape).astype(np.float32)
     return learning.batch(method.columns_of(learning.explore(u, epoch), u))
+
+
+def dynamics_of(batch: Batch) -> LinearDynamics:
+    return fit_dynamics(batch.encoded, batch.goals, batch.lengths)
 
 
 def norms(tree: object) -> list[float]:
@@ -129,7 +134,9 @@ def test_without_clipping_the_sampling_policy_follows_reinforce() -> None:
     key = jax.random.key(0)
     terms, _ = method.objective(networks, batch, jax.random.split(key, 3)[0], settings)
     returns = method.returns_of(terms, term, settings)
-    found = jax.grad(lambda n: method.losses(n, batch, None, term, old, key, settings)[0])(networks).sampling
+    found = jax.grad(lambda n: method.losses(n, batch, None, term, old, dynamics_of(batch), key, settings)[0])(
+        networks
+    ).sampling
 
     def reinforce(policy: method.BetaPolicy) -> jax.Array:
         log_prob = method.sampling_distribution(policy, batch).log_prob(batch.goals)
@@ -139,27 +146,30 @@ def test_without_clipping_the_sampling_policy_follows_reinforce() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
-def test_the_pathwise_gain_is_the_objective_and_moves_the_sampling_policy_alone() -> None:
-    learning = trainer(pathwise=True)
+@pytest.mark.parametrize("pathwise", ["goals", "states"])
+def test_the_pathwise_gain_is_the_objective_and_moves_the_sampling_policy_alone(pathwise: str) -> None:
+    learning = trainer(pathwise=pathwise)
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
-    old, key = method.sampling_distribution(networks.sampling, batch), jax.random.key(0)
+    old, key, dynamics = method.sampling_distribution(networks.sampling, batch), jax.random.key(0), dynamics_of(batch)
     terms, latents = method.objective(networks, batch, key, settings)
-    gain = method.pathwise_gain(networks, batch, old, latents, key, settings)
+    gain = method.pathwise_gain(networks, batch, old, latents, dynamics, key, settings)
     marginal = method.marginal(networks.sampling, batch, key, settings)
-    np.testing.assert_allclose(gain, terms.imitation - settings.alpha * marginal, rtol=1e-3, atol=1e-3)
-    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, key, settings).mean())(networks)
+    whole = method.returns_of(terms, marginal, settings)
+    expected = whole if pathwise == "states" else terms.imitation - settings.alpha * marginal
+    np.testing.assert_allclose(gain, expected, rtol=1e-3, atol=1e-3)
+    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, dynamics, key, settings).mean())(networks)
     assert min(norms(grads.sampling)[:2]) > 0
     assert max(norms(grads.skill) + norms(grads.encoder)) == 0
 
 
 def test_the_pathwise_gain_sharpens_goals_that_the_skill_policy_knows() -> None:
     """Against a fixed skill policy and without the marginal, goals move to where the skill policy has its mode."""
-    learning = trainer(pathwise=True, alpha=0.0)
+    learning = trainer(pathwise="goals", alpha=0.0)
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
-    old, key = method.sampling_distribution(networks.sampling, batch), jax.random.key(0)
+    old, key, dynamics = method.sampling_distribution(networks.sampling, batch), jax.random.key(0), dynamics_of(batch)
     latents = jnp.zeros((1, *batch.u.shape))
     target = method.latent_policy(networks.skill, batch.states, latents[0]).mode
-    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, key, settings).mean())(networks)
+    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, dynamics, key, settings).mean())(networks)
     moved = jax.tree.map(lambda value, grad: value + 0.5 * grad, networks.sampling, grads.sampling)
     before, after = (jnp.abs(d.mode - target).mean() for d in (old, method.sampling_distribution(moved, batch)))
     assert after < 0.9 * before
