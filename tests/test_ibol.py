@@ -42,6 +42,17 @@ def dynamics_of(batch: Batch) -> LinearDynamics:
     return fit_dynamics(batch.encoded, batch.goals, batch.lengths)
 
 
+def loss_gradient(
+    networks: method.Networks, batch: Batch, marginal: jax.Array, settings: IBOLConfig
+) -> method.Networks:
+    old, key = method.sampling_distribution(networks.sampling, batch), jax.random.key(0)
+
+    def loss(networks: method.Networks) -> jax.Array:
+        return method.losses(networks, batch, None, marginal, old, dynamics_of(batch), key, settings)[0]
+
+    return jax.grad(loss)(networks)
+
+
 def norms(tree: object) -> list[float]:
     return [float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(tree)]
 
@@ -69,13 +80,12 @@ def test_neither_loss_reaches_the_others_networks() -> None:
     learning = trainer()
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
     nothing = jnp.zeros(len(batch.u))
-    old = method.sampling_distribution(networks.sampling, batch)
 
     def skill_part(networks: method.Networks) -> jax.Array:
         terms, _ = method.objective(networks, batch, jax.random.split(jax.random.key(0), 3)[0], settings)
         return method.skill_objective(terms, settings).mean()
 
-    grads = jax.grad(lambda n: method.losses(n, batch, None, nothing, old, jax.random.key(0), settings)[0])(networks)
+    grads = loss_gradient(networks, batch, nothing, settings)
     skill = jax.grad(skill_part)(networks)
     assert max(norms(skill.sampling)) == 0
     assert min(norms(grads.sampling)[:2]) > 0
@@ -118,9 +128,8 @@ def test_steps_after_the_end_change_nothing() -> None:
     networks, settings, key = learning.training.networks, learning.config, jax.random.key(0)
     results = []
     for data in (short, changed):
-        old = method.sampling_distribution(networks.sampling, data)
         term = method.marginal(networks.sampling, data, key, settings)
-        gradient = jax.grad(lambda n: method.losses(n, data, None, term, old, key, settings)[0])(networks)  # noqa: B023
+        gradient = loss_gradient(networks, data, term, settings)
         results.append((term, gradient))
     for a, b in zip(jax.tree.leaves(results[0]), jax.tree.leaves(results[1]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
@@ -130,13 +139,9 @@ def test_without_clipping_the_sampling_policy_follows_reinforce() -> None:
     learning = trainer()
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
     term = method.marginal(networks.sampling, batch, jax.random.key(1), settings)
-    old = method.sampling_distribution(networks.sampling, batch)
-    key = jax.random.key(0)
-    terms, _ = method.objective(networks, batch, jax.random.split(key, 3)[0], settings)
+    terms, _ = method.objective(networks, batch, jax.random.split(jax.random.key(0), 3)[0], settings)
     returns = method.returns_of(terms, term, settings)
-    found = jax.grad(lambda n: method.losses(n, batch, None, term, old, dynamics_of(batch), key, settings)[0])(
-        networks
-    ).sampling
+    found = loss_gradient(networks, batch, term, settings).sampling
 
     def reinforce(policy: method.BetaPolicy) -> jax.Array:
         log_prob = method.sampling_distribution(policy, batch).log_prob(batch.goals)

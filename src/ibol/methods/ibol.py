@@ -13,13 +13,14 @@ one number for each trajectory, as its return. The skill policy never acts while
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import tyro
 from jax import Array
 from numpy.typing import NDArray
 
@@ -54,7 +55,7 @@ class IBOLConfig(PolicyGradientConfig):
     """Weight of the marginal term: how varied the sampling policy's goals are."""
     beta: float = 1e-2
     """Weight of the compression term, the bottleneck."""
-    lambda_: float = 2.0
+    lambda_: Annotated[float, tyro.conf.arg(name="lambda")] = 2.0
     """Weight of the auxiliary term, which ties the latent to the sampling policy's u."""
     recent_epochs: int = 1
     """Epochs whose trajectories encoder and skill policy learn from, lest they know a single one by heart; the sampling

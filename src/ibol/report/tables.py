@@ -47,7 +47,7 @@ def command_line(run: RunDirectory) -> str:
     changed = {key: value for key, value in config["settings"].items() if value != defaults.get(key)}
     changed |= {key: value for key, value in config["env_settings"].items() if value is not None}
     for key, value in changed.items():
-        flag = key if key.endswith("_") else key.replace("_", "-")  # lambda_ is called so there, too
+        flag = key.removesuffix("_").replace("_", "-")
         if isinstance(value, bool):
             parts.append(f"--{flag}" if value else f"--no-{flag}")
         else:
