@@ -24,7 +24,7 @@ from ibol.metrics.information import corrected_information
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
-from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills
+from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills, draw_latents
 
 Sees = Literal["all", "location", "no_location"]
 _PICTURE_EPISODES = 6  # as the paper's
@@ -131,6 +131,8 @@ class DiscoveryTrainer(ABC):
     title: str
     """The method's name in pictures."""
     config: DiscoveryConfig
+    discrete: bool = False
+    """Whether latents are unit vectors instead of drawn from N(0, I)."""
     training: Any
     """All that learns, as one tree, unless a method keeps it elsewhere."""
 
@@ -172,7 +174,11 @@ class DiscoveryTrainer(ABC):
 
     def skills(self) -> Skills:
         """What has been learned so far."""
-        return Skills(self.world.describe_skills(), self.skill_policy, self.normalizer, self.world.linearizer)
+        return Skills(self.describe_skills(), self.skill_policy, self.normalizer, self.world.linearizer)
+
+    def describe_skills(self) -> SkillDescription:
+        """What the skills need to know."""
+        return dataclasses.replace(self.world.describe_skills(), discrete=self.discrete)
 
     def explore(self, latents: NDArray[np.float32], epoch: int) -> Trajectories:
         """One episode for each latent."""
@@ -182,8 +188,8 @@ class DiscoveryTrainer(ABC):
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """Collect one episode for each of a batch of latents, then learn."""
         config = self.config
-        shape = (config.episodes_per_epoch, config.latent_dim)
-        latents = generator(self.seed, "latents", epoch).standard_normal(shape).astype(np.float32)
+        rng = generator(self.seed, "latents", epoch)
+        latents = draw_latents(rng, config.episodes_per_epoch, config.latent_dim, discrete=self.discrete)
         trajectories = self.explore(latents, epoch)
         info = self.learn(trajectories, latents, epoch)
         if config.normalizer == "ema":
@@ -222,7 +228,7 @@ class DiscoveryTrainer(ABC):
 
     def describe(self) -> dict[str, Any]:
         """What kind of skills they are."""
-        return {"skills": dataclasses.asdict(self.world.describe_skills())}
+        return {"skills": dataclasses.asdict(self.describe_skills())}
 
     def state(self) -> Arrays:
         """All that learns, normaliser and counters; the skill policy under the name that `load_skills` knows."""
@@ -265,7 +271,8 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
 
 def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, title: str) -> dict[str, float]:
     """Where do the skills go? Draws them, and returns the numbers for the log."""
-    directions = np.repeat(eight_latents(skills.latent_dim), _PICTURE_EPISODES, axis=0)
+    eight = eight_latents(skills.latent_dim, discrete=skills.description.discrete)
+    directions = np.repeat(eight, _PICTURE_EPISODES, axis=0)
     latents = np.concatenate([directions, skills.sample_latents(trajectories, derive(seed, "look"))])
     paths = skills.rollout(latents, seed=derive(seed, "look")).states
     drawn, random = slice(len(directions)), slice(len(directions), None)
@@ -281,7 +288,10 @@ def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, 
         if picture is not None and paths.shape[2] <= 2:
             panels = [
                 SkillPicture(
-                    f"8 skills, {_PICTURE_EPISODES} episodes each", latents[drawn], paths[drawn], random=False
+                    f"{len(eight)} skills, {_PICTURE_EPISODES} episodes each",
+                    latents[drawn],
+                    paths[drawn],
+                    random=False,
                 ),
                 SkillPicture(f"{trajectories} random skills", latents[random], paths[random]),
             ]

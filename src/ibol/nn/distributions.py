@@ -121,8 +121,8 @@ class ScaledBeta(eqx.Module):
     def sample_and_log_prob(self, key: Array) -> tuple[Array, Array]:
         """A reparameterised action and its log-probability, fast in both directions.
 
-        The log-odds of a Beta variable are a difference of logarithms of Gamma variables. Instead of a key it also takes
-        the noise (8, ..., m) that `beta_noise` draws.
+        The log-odds of a Beta variable are a difference of logarithms of Gamma variables. Instead of a key it also
+        takes the noise (8, ..., m) that `beta_noise` draws.
         """
         drawn = jnp.issubdtype(key.dtype, jnp.floating)
         noise = key if drawn else _noise_of(key, self.alpha.shape)
