@@ -196,6 +196,16 @@ def test_a_run_from_the_command_line_to_its_use(name: str, tmp_path: Path, capsy
     assert "untrained" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_latents_can_start_louder(name: str) -> None:
+    plain, loud = (
+        np.asarray(trainer(name, latent_weight=weight).skill_policy.network.trunk.layers[0].weight)
+        for weight in (1.0, 4.0)
+    )
+    np.testing.assert_array_equal(plain[:2], loud[:2])
+    np.testing.assert_allclose(4 * plain[2:], loud[2:])
+
+
 def test_layer_norm_is_part_of_the_kept_policy() -> None:
     learning = trainer("diayn", layer_norm=True)
     described = learning.world.describe_skills()

@@ -4,8 +4,9 @@ import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+import equinox as eqx
 import jax
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,13 @@ from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information
+from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
 from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills, draw_latents
 
+AnyPolicy = TypeVar("AnyPolicy", bound=BetaPolicy | TanhGaussianPolicy)
 Sees = Literal["all", "location", "no_location"]
 _PICTURE_EPISODES = 6  # as the paper's
 _TRAINING_BINS = 8  # few samples while training: few bins
@@ -297,6 +300,13 @@ def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, 
             ]
             plot_skills(panels, picture, title=title)
     return numbers
+
+
+def louder(policy: AnyPolicy, states: int, weight: float) -> AnyPolicy:
+    """The policy with its first weights for the latent, which follow those for the states, times `weight`."""
+    weights = policy.network.trunk.layers[0].weight
+    scaled = weights.at[states:].multiply(weight)
+    return eqx.tree_at(lambda policy: policy.network.trunk.layers[0].weight, policy, scaled)
 
 
 def replace_linearizer(config: DiscoveryConfig, directory: Path) -> DiscoveryConfig:

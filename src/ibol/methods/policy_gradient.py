@@ -5,12 +5,11 @@ Episodes are padded to a common length T; `lengths` says how many steps of each 
 
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ibol.methods.discovery import DiscoveryConfig
+from ibol.methods.discovery import DiscoveryConfig, louder
 from ibol.nn.distributions import ScaledBeta
 from ibol.nn.networks import BetaPolicy
 
@@ -35,9 +34,7 @@ class PolicyGradientConfig(DiscoveryConfig):
 def create_latent_policy(states: int, actions: int, config: PolicyGradientConfig, key: Array) -> BetaPolicy:
     """pi(. | s, z) before its training."""
     made = BetaPolicy(states + config.latent_dim, actions, config.hidden, key, config.layer_norm)
-    weights = made.network.trunk.layers[0].weight
-    louder = weights.at[states:].multiply(config.latent_weight)
-    return eqx.tree_at(lambda policy: policy.network.trunk.layers[0].weight, made, louder)
+    return louder(made, states, config.latent_weight)
 
 
 def latent_policy(policy: BetaPolicy, states: Array, latents: Array) -> ScaledBeta:

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +21,7 @@ from ibol.learners.adam import falling
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
-from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
+from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer, louder
 from ibol.nn.networks import BetaPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
@@ -33,6 +34,8 @@ class SACDiscoveryConfig(DiscoveryConfig, SACLearnerConfig):
 
     model_steps: int = 64
     """Gradient steps of the model in each epoch."""
+    latent_weight: float = 1.0
+    """How many times larger than those for the state the policy's first weights for the latent start."""
 
 
 class Observed(NamedTuple):
@@ -69,6 +72,8 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
             seed=seed,
             policy_type=BetaPolicy,
         )
+        policy = louder(self.learner.policy, world.state_dim, config.latent_weight)
+        self.learner.networks = eqx.tree_at(lambda networks: networks.policy, self.learner.networks, policy)
         self.model: Any = self.create_model(jax.random.key(derive(seed, "model")))
 
     @abstractmethod
