@@ -166,11 +166,9 @@ def beta_noise(rng: np.random.Generator, leading: tuple[int, ...], shape: tuple[
 
     For each of two Gamma variables two normal and two exponential variables; NumPy draws them several times faster.
     """
-    noise = np.empty((*leading, 2, 4, *shape), np.float32)
-    along = len(leading) + 1
-    np.moveaxis(noise, along, 0)[:2] = rng.standard_normal((2, *leading, 2, *shape), np.float32)
-    np.moveaxis(noise, along, 0)[2:] = rng.standard_exponential((2, *leading, 2, *shape), np.float32)
-    return noise.reshape(*leading, 8, *shape)
+    pair = (*leading, 2, 2, *shape)
+    drawn = [rng.standard_normal(pair, np.float32), rng.standard_exponential(pair, np.float32)]
+    return np.concatenate(drawn, axis=len(leading) + 1).reshape(*leading, 8, *shape)
 
 
 def _noise_of(key: Array, shape: tuple[int, ...]) -> Array:
