@@ -56,10 +56,10 @@ def test_latents_are_unit_vectors_that_are_all_equally_likely(run: Path) -> None
 def test_they_are_measured_as_what_they_are(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     scores = tmp_path / "scores.json"
     main(["evaluate", str(run), "--trajectories", "400", "--bins", "8", "--json", str(scores), "--quiet"])
-    skills, _, random = json.loads(scores.read_text())
+    skills, untrained, random = json.loads(scores.read_text())
     assert "wsepin" not in skills
-    assert skills["accuracy"] > 0.9
-    assert np.log(5) * 0.6 < skills["information"] <= np.log(5) + 1e-6, "no more than the skills' own entropy"
+    assert skills["accuracy"] > 0.6 > untrained["accuracy"]
+    assert 2 * untrained["information"] < skills["information"] <= np.log(5), "no more than the skills' own entropy"
     assert abs(random["corrected"]) < 0.1
     assert "corrected I" in capsys.readouterr().out
 
