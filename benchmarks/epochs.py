@@ -3,10 +3,13 @@
 The linearizer: 10 episodes of 200 steps and 4 gradient steps with 1024-wide networks, on the 2000 transitions of the
 epoch for Ant, on batches of 2048 from a replay buffer for HalfCheetah. IBOL: 64 episodes of 20 macro steps through a
 linearizer (an untrained one where none is bundled: it costs the same) and 4 gradient steps with 512-wide networks and
-L = 100. The first epoch, which compiles, is left out.
+L = 100. DIAYN and DADS: the same episodes, 64 SAC steps on batches of 256, and 64 or 32 of their model; VALOR: 4 on all
+of the epoch. The first epoch, which compiles, is left out.
 
     python benchmarks/epochs.py linearize --json benchmarks/results/linearizer_epochs.json
     python benchmarks/epochs.py ibol --json benchmarks/results/ibol_epochs.json
+    python benchmarks/epochs.py diayn --json benchmarks/results/diayn_epochs.json
+    python benchmarks/epochs.py dads --json benchmarks/results/dads_epochs.json
 """
 
 import argparse
@@ -49,7 +52,7 @@ def untrained_linearizer(env: str, folder: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("method", choices=["linearize", "ibol"])
+    parser.add_argument("method", choices=["linearize", *methods.DISCOVERY])
     parser.add_argument("--envs", nargs="+", default=["ant", "half_cheetah"])
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--json", help="also write the numbers to this file")

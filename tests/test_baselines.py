@@ -19,6 +19,7 @@ from ibol.methods.sac_discovery import Observed
 from ibol.metrics.locations import nearest_centroid_accuracy
 from ibol.nn.distributions import gaussian_log_prob
 from ibol.presets import build
+from ibol.skills.env import SkillEnv
 from ibol.skills.policy import assemble, load_skills
 
 METHODS = ["diayn", "valor", "dads"]
@@ -202,6 +203,43 @@ def test_a_run_from_the_command_line_to_its_use(name: str, tmp_path: Path, capsy
     main(["resume", str(run), "--epochs", "4", "--quiet"])
     main(["evaluate", str(run), "--trajectories", "20"])
     assert "untrained" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_all_that_is_made_of_skills_without_a_linearizer(name: str, tmp_path: Path) -> None:
+    run, few = str(tmp_path / "run"), ["--trajectories", "40", "--quiet"]
+    main(["discover", "point", "--method", name, "--preset", "smoke", "--run-dir", run, "--quiet"])
+    for figure in ("trajectories", "boxes", "returns"):
+        main(["plot", run, "--figure", figure, "--output", str(tmp_path / f"{figure}.png"), *few])
+    metric = "decoder" if name == "valor" else "intrinsic_reward"
+    main(["plot", run, "--figure", "curves", "--metric", metric, "--output", str(tmp_path / "curves.png"), "--quiet"])
+    main(["video", run, "--output", str(tmp_path / "film.png"), "--quiet"])
+    main(["report", run, "--no-films", "--output", str(tmp_path / "page.html"), *few])
+    assert len(list(tmp_path.glob("*.png"))) == 5
+    assert f"--method {name}" in (tmp_path / "page.html").read_text()
+    env = SkillEnv(run, hold=3)
+    start, _ = env.reset(seed=0)
+    assert not np.array_equal(env.step([1.0, -1.0])[0], start)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_latents_can_start_louder(name: str) -> None:
+    plain, loud = (
+        np.asarray(trainer(name, latent_weight=weight).skill_policy.network.trunk.layers[0].weight)
+        for weight in (1.0, 4.0)
+    )
+    np.testing.assert_array_equal(plain[:2], loud[:2])
+    np.testing.assert_allclose(4 * plain[2:], loud[2:])
+
+
+def test_the_moving_average_can_stand_still() -> None:
+    learning = trainer("valor", normalizer="ema", normalizer_epochs=2, evaluate_every=0)
+    seen = []
+    for epoch in range(4):
+        learning.train_epoch(epoch)
+        seen.append(learning.normalizer.mean.copy())
+    assert not np.array_equal(seen[0], seen[1])
+    np.testing.assert_array_equal(seen[1], seen[3])
 
 
 def test_layer_norm_is_part_of_the_kept_policy() -> None:

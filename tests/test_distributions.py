@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from ibol.nn.distributions import ScaledBeta, TanhNormal
+from ibol.nn.distributions import ScaledBeta, TanhNormal, beta_noise
 
 # Gauss-Legendre nodes and weights on [-1, 1]
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
@@ -119,6 +119,18 @@ def test_beta_samples(drawn_betas):
         assert stats.kstest(sample, reference_beta(*raw).cdf, method="asymp").statistic < 1.95 / np.sqrt(COUNT)
         inside = np.abs(sample) < 0.999
         np.testing.assert_allclose(log_prob[inside], reference_beta(*raw).logpdf(sample[inside]), atol=2e-3)
+
+
+def test_beta_samples_from_noise_that_numpy_draws():
+    noise = beta_noise(np.random.default_rng(0), (3, 2), (1000, 4))
+    assert noise.shape == (3, 2, 8, 1000, 4)
+    for raw in RAW_BETAS:
+        distribution = ScaledBeta(*(jnp.full((1000, 4), value) for value in raw))
+        samples = np.concatenate(
+            [distribution.sample_and_log_prob(one)[0].ravel() for one in noise.reshape(6, 8, 1000, 4)]
+        )
+        statistic = stats.kstest(samples, reference_beta(*raw).cdf, method="asymp").statistic
+        assert statistic < 1.95 / np.sqrt(samples.size)
 
 
 def test_beta_samples_stay_inside(drawn_betas):

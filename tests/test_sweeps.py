@@ -7,7 +7,7 @@ import pytest
 
 from ibol.cli import main
 from ibol.errors import IbolError
-from ibol.sweeps import Sweep, find_sweep, label, sweeps
+from ibol.sweeps import Sweep, _config, find_sweep, label, sweeps, title
 
 OWN = """
 [mine]
@@ -27,6 +27,18 @@ def test_the_papers_grid_on_the_point() -> None:
         {"use_u": False, "beta": beta} for beta in (0.225, 2.25e-3, 0.0)
     ]
     assert len({label(cell) for cell in sweep.cells()}) == 12
+
+
+def test_the_papers_grid_of_baselines() -> None:
+    sweep = sweeps()["point-baselines"]
+    assert [len(row) for row in sweep.rows] == [3, 4, 4]
+    assert [sweep.method_of(row[0]) for row in sweep.rows] == ["valor", "diayn", "dads"]
+    assert len({label(cell) for cell in sweep.cells()}) == 11
+    for cell in sweep.cells():
+        config = _config(sweep, "paper", cell, 7)
+        weight = config.alpha if cell["method"] == "valor" else config.temperature
+        assert weight in (cell.get("alpha"), cell.get("temperature")) or config.learn_temperature
+    assert title(sweep.rows[0][1]) == "VALOR\nalpha=0.1"
 
 
 def test_a_grid_of_ones_own_is_read_from_a_file(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from ibol.evaluation.plotting import PlotOptions, count_of, envs_of, setting_of,
 from ibol.evaluation.skills import Row, evaluate_skills
 from ibol.figures.bins import BinsPanel, plot_bins
 from ibol.figures.boxes import BoxPanel, plot_boxes
+from ibol.skills.policy import load_skills
 
 SWEPT_BINS = (8, 16, 32, 64, 128)
 _MEASURES = {"I(Z; S)": "information", "WSEPIN": "wsepin", "SEPIN@1": "sepin@1"}
@@ -58,6 +59,9 @@ def plot_bins_sweep(names: Sequence[str], output: Path, options: PlotOptions) ->
 
 def _measured(names: Sequence[str], options: PlotOptions, bins: Sequence[int]) -> tuple[list[Group], list[Row]]:
     runs = list(dict.fromkeys(skill_runs(names)))
+    for run in runs:
+        if load_skills(run).description.discrete:
+            raise IbolError(f"the skills of {run} are discrete, but these measures are of continuous latents")
     rows = evaluate_skills(
         runs, trajectories=count_of(options, 2000), bins=bins, seed=options.seed, references=False, quiet=options.quiet
     )

@@ -44,6 +44,11 @@ class Rollouts:
     lengths: NDArray[np.int64]  # (N,), steps taken
 
     @property
+    def distinct(self) -> int:
+        """How many different latents there are."""
+        return len(np.unique(self.latents, axis=0))
+
+    @property
     def ends(self) -> NDArray[np.float32]:
         """(N, k), where the episodes ended."""
         return self.locations[:, -1]
@@ -111,7 +116,10 @@ def choose_latents(skills: Skills, which: Which, trajectories: int, seed: int) -
     if which == "random":
         return skills.sample_latents(trajectories, derive(seed, "evaluation"))
     if which == "eight":
-        return np.repeat(eight_latents(skills.latent_dim), trajectories // DIRECTIONS, axis=0)
+        eight = eight_latents(skills.latent_dim, discrete=skills.description.discrete)
+        return np.repeat(eight, trajectories // DIRECTIONS, axis=0)
+    if skills.description.discrete:
+        raise IbolError("discrete skills have no latents between them: this needs skills with continuous latents")
     latents = np.zeros((trajectories, skills.latent_dim), np.float32)
     latents[:, 0] = np.linspace(-LINE, LINE, trajectories)
     return latents

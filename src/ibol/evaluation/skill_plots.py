@@ -42,9 +42,8 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
             directory, group = RunDirectory.open(run), groups[run]
             found = skill_rollouts(run, which="eight", trajectories=eight, seed=options.seed, progress=progress)
             title = f"{group.label} on {group.env}\npreset {group.preset}, seed {directory.config['seed']}"
-            top.append(
-                SkillPicture(f"{title}\n8 latents, {EPISODES} episodes each", found.latents, found.locations, False)
-            )
+            shown = f"{found.distinct} latents, {EPISODES} episodes each"
+            top.append(SkillPicture(f"{title}\n{shown}", found.latents, found.locations, False))
             bottom.append(random_skills(run, trajectories=count, seed=options.seed, progress=progress))
     if len({panel.paths.shape[2] for panel in top}) > 1:
         raise IbolError("these skills move in spaces of different dimensions: draw them in pictures of their own")

@@ -1,6 +1,6 @@
 """Skills in numbers, next to those of an untrained policy and of random goals."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ import numpy as np
 from ibol.errors import IbolError
 from ibol.evaluation.groups import Group, group_runs
 from ibol.evaluation.rollouts import POLICIES, Policy, Rollouts, skill_rollouts
-from ibol.figures.skills import DIRECTIONS
+from ibol.figures.skills import DIRECTIONS, is_discrete
 from ibol.metrics.coverage import state_coverage
-from ibol.metrics.information import Limits, pooled_limits
+from ibol.metrics.information import Limits, corrected_information, mutual_information, pooled_limits
 from ibol.metrics.locations import mean_distance, nearest_centroid_accuracy, smallest_sector
-from ibol.metrics.separability import Separability, corrected_separability, neighbour_separability, separability
+from ibol.metrics.separability import corrected_separability, neighbour_separability, separability
 from ibol.metrics.spread import bootstrap_interval, return_diversity
 from ibol.runs.progress import WorkProgress
 
@@ -61,9 +61,8 @@ def evaluate_skills(
         head = {"run": str(run), "env": group.env, "method": group.label, "policy": policy}
         informed, cells = ranges[group.env]
         behaviour = _behaviour(random, eight, cells)
-        neighbours = neighbour_separability(random.latents, random.ends, k=k)
-        for count in bins:
-            rows.append(head | {"bins": count} | _information(random, informed, count, k, neighbours) | behaviour)
+        measure = _discrete_information if is_discrete(random.latents) else partial(_information, k=k)
+        rows += [head | {"bins": count} | found | behaviour for count, found in measure(random, informed, bins)]
     return rows + [row for group in groups for row in _means(group, rows)]
 
 
@@ -72,28 +71,47 @@ def accuracy_trajectories(trajectories: int) -> int:
     return DIRECTIONS * max(2, trajectories * REPEATS // 2000)
 
 
-def _information(rollouts: Rollouts, limits: Limits, bins: int, k: int, neighbours: Separability) -> Row:
+def _information(rollouts: Rollouts, limits: Limits, bins: Sequence[int], *, k: int) -> Iterator[tuple[int, Row]]:
+    """The measures for each number of bins."""
     z, s = rollouts.latents, rollouts.ends
-    published = separability(z, s, bins=bins, limits=limits, k=k)
-    corrected = corrected_separability(z, s, bins=bins, limits=limits, k=k)
-    return {
-        "information": published.information,
-        f"sepin@{k}": published.sepin,
-        "wsepin": published.wsepin,
-        "corrected": corrected.information,
-        f"corrected_sepin@{k}": corrected.sepin,
-        "corrected_wsepin": corrected.wsepin,
-        "neighbour_information": neighbours.information,
-        f"neighbour_sepin@{k}": neighbours.sepin,
-        "neighbour_wsepin": neighbours.wsepin,
-    }
+    neighbours = neighbour_separability(z, s, k=k)
+    for count in bins:
+        published = separability(z, s, bins=count, limits=limits, k=k)
+        corrected = corrected_separability(z, s, bins=count, limits=limits, k=k)
+        yield (
+            count,
+            {
+                "information": published.information,
+                f"sepin@{k}": published.sepin,
+                "wsepin": published.wsepin,
+                "corrected": corrected.information,
+                f"corrected_sepin@{k}": corrected.sepin,
+                "corrected_wsepin": corrected.wsepin,
+                "neighbour_information": neighbours.information,
+                f"neighbour_sepin@{k}": neighbours.sepin,
+                "neighbour_wsepin": neighbours.wsepin,
+            },
+        )
+
+
+def _discrete_information(rollouts: Rollouts, limits: Limits, bins: Sequence[int]) -> Iterator[tuple[int, Row]]:
+    """What is left of the measures for discrete skills: their dimensions say nothing apart, and have no neighbours."""
+    z, s = rollouts.latents, rollouts.ends
+    for count in bins:
+        yield (
+            count,
+            {
+                "information": mutual_information(z, s, bins=count, limits=limits),
+                "corrected": corrected_information(z, s, bins=count, limits=limits),
+            },
+        )
 
 
 def _behaviour(random: Rollouts, eight: Rollouts, limits: Any) -> Row:
     starts, ends = random.locations[:, 0], random.ends
     return_std, return_range = return_diversity(random.returns)
     row = {
-        "accuracy": nearest_centroid_accuracy(eight.ends.reshape(DIRECTIONS, -1, ends.shape[1])),
+        "accuracy": nearest_centroid_accuracy(eight.ends.reshape(eight.distinct, -1, ends.shape[1])),
         "coverage": state_coverage(random.locations, limits),
         "distance": mean_distance(starts, ends),
         "return_std": return_std,

@@ -29,8 +29,14 @@ class SkillPicture:
     random: bool = True  # random latents have no order of their own
 
 
-def eight_latents(latent_dim: int) -> NDArray[np.float32]:
-    """8 latents: the directions of the first two dimensions, or in 1-D values from -1.5 to 1.5."""
+def eight_latents(latent_dim: int, *, discrete: bool = False) -> NDArray[np.float32]:
+    """8 latents: the directions of the first two dimensions, or in 1-D values from -1.5 to 1.5.
+
+    Of discrete skills 8, evenly chosen; all of them if there are fewer.
+    """
+    if discrete:
+        some = np.linspace(0, latent_dim - 1, min(DIRECTIONS, latent_dim)).round().astype(int)
+        return np.eye(latent_dim, dtype=np.float32)[some]
     chosen = np.zeros((DIRECTIONS, latent_dim), np.float32)
     if latent_dim == 1:
         chosen[:, 0] = np.linspace(-RADIUS, RADIUS, DIRECTIONS)
@@ -41,7 +47,13 @@ def eight_latents(latent_dim: int) -> NDArray[np.float32]:
 
 
 def latent_colours(latents: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The paper's colours (N, 3): red and green follow the latent's first two dimensions, blue makes up for them."""
+    """The paper's colours (N, 3): red and green follow the latent's first two dimensions, blue makes up for them.
+
+    Discrete skills, which are unit vectors, get the colours of latents around a circle.
+    """
+    if is_discrete(latents):
+        angle = 2 * np.pi * latents.argmax(axis=1) / latents.shape[1]
+        latents = (RADIUS * np.stack([np.cos(angle), np.sin(angle)], axis=1)).astype(np.float32)
     z = np.zeros((len(latents), 2), np.float32)
     z[:, : min(2, latents.shape[1])] = _COLOUR_SCALE * latents[:, :2]
     red_green = (z + _COLOUR_RANGE) / (2 * _COLOUR_RANGE)
@@ -49,18 +61,35 @@ def latent_colours(latents: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.clip(np.concatenate([red_green, blue], axis=1), 0, 1)
 
 
+def is_discrete(latents: NDArray[np.floating]) -> bool:
+    """Whether all latents (N, d) are unit vectors, as those of discrete skills."""
+    return latents.shape[1] > 1 and bool(
+        ((latents == 1).sum(axis=1) == 1).all() and (latents != 0).sum() == len(latents)
+    )
+
+
 def plot_skills(panels: Sequence[SkillPicture], output: Path, *, title: str = "", columns: int = 0) -> None:
     """The panels with common axes, side by side or in rows of `columns`: paths in the plane, or in 1-D one row each."""
-    if not panels:
+    columns = columns or max(len(panels), 1)
+    plot_skill_rows([panels[i : i + columns] for i in range(0, len(panels), columns)], output, title=title)
+
+
+def plot_skill_rows(
+    rows: Sequence[Sequence[SkillPicture]], output: Path, *, title: str = "", same_scale: bool = True
+) -> None:
+    """Rows of panels, which may be of different lengths, with common axes: of all, or of each row by itself."""
+    if not rows or not all(rows):
         raise IbolError("there are no skills to draw")
-    reach = 1.2 * max(float(np.abs(panel.paths).max()) for panel in panels)
-    columns = columns or len(panels)
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.2 * columns, 4.4 * rows), layout="constrained")
-    for axes, panel in zip(figure.subplots(rows, columns, squeeze=False).flat, panels, strict=True):
-        draw = _plane if panel.paths.shape[2] == 2 else _rows
-        draw(axes, panel, reach)
-        axes.set_title(panel.title, fontsize=9)
+    reaches = [1.2 * max(float(np.abs(panel.paths).max()) for panel in row) for row in rows]
+    columns = max(len(row) for row in rows)
+    figure = Figure(figsize=(4.2 * columns, 4.4 * len(rows)), layout="constrained")
+    for i, line in enumerate(figure.subplots(len(rows), columns, squeeze=False)):
+        for axes in line[len(rows[i]) :]:
+            axes.set_axis_off()
+        for axes, panel in zip(line, rows[i], strict=False):
+            draw = _plane if panel.paths.shape[2] == 2 else _rows
+            draw(axes, panel, max(reaches) if same_scale else reaches[i])
+            axes.set_title(panel.title, fontsize=9)
     figure.suptitle(title, fontsize=10)
     save(figure, output)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ibol.envs import RobotEnv
 from ibol.errors import IbolError
-from ibol.figures.skills import RADIUS, eight_latents, latent_colours
+from ibol.figures.skills import RADIUS, eight_latents, is_discrete, latent_colours
 from ibol.linearizer.policy import Linearizer, load_linearizer
 from ibol.methods import load_policy
 from ibol.skills.policy import Skills
@@ -55,9 +55,11 @@ def load_episodes(
     env = policy.make_env(1)
     dims = env.location_dims
     if isinstance(policy, Skills):
-        chosen = parse_latents(latents or EIGHT, policy.latent_dim)
+        discrete = policy.description.discrete
+        chosen = (parse_numbers if discrete else parse_latents)(latents or EIGHT, policy.latent_dim)
         found = policy.rollout(chosen, seed=seed, deterministic=deterministic)
-        labels, colours = [f"z = {_numbers(z)}" for z in chosen], latent_colours(chosen)
+        labels = [f"skill {z.argmax()}" if discrete else f"z = {_numbers(z)}" for z in chosen]
+        colours = latent_colours(chosen)
     elif isinstance(policy, Linearizer):
         chosen = parse_latents(latents or EIGHT, len(dims), radius=1.0)
         goals = np.zeros((len(chosen), policy.goal_dim), np.float32)
@@ -76,7 +78,7 @@ def load_episodes(
         states=found.states[:, : min(steps or env.horizon, int(found.lengths.max())) + 1],
         location_dims=dims,
         seconds=env.dt if isinstance(env, RobotEnv) else _SECONDS,
-        directions=chosen.shape[1] > 1 and (latents or EIGHT) == EIGHT,
+        directions=chosen.shape[1] > 1 and (latents or EIGHT) == EIGHT and not is_discrete(chosen),
     )
 
 
@@ -103,6 +105,22 @@ def parse_latents(text: str, dims: int, radius: float = RADIUS) -> NDArray[np.fl
     if len(rows) > _MOST:
         raise IbolError(f"{len(rows)} latents are too many for one film: give at most {_MOST}")
     return np.array(rows, np.float32)
+
+
+def parse_numbers(text: str, count: int) -> NDArray[np.float32]:
+    """The unit vectors (N, count) of the discrete skills whose numbers `text` has, such as "0; 3; 5"."""
+    if text == EIGHT:
+        return eight_latents(count, discrete=True)
+    try:
+        chosen = list(range(count))[:_MOST] if text == GRID else [int(number) for number in text.split(";")]
+        if not chosen or len(chosen) > _MOST or not all(0 <= number < count for number in chosen):
+            raise ValueError
+    except ValueError:
+        raise IbolError(
+            f"latents {text!r} are none: these skills are discrete, so give numbers from 0 to {count - 1}, "
+            f"at most {_MOST}, such as '0; 1', or {GRID!r} for all"
+        ) from None
+    return np.eye(count, dtype=np.float32)[chosen]
 
 
 def _numbers(values: NDArray[np.float32]) -> str:

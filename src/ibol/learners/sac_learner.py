@@ -135,7 +135,7 @@ class SACLearner:
 
     def update(self, batches: sac.Batch, epoch: int) -> dict[str, float]:
         """A gradient step on each of the minibatches."""
-        key = jax.random.key(derive(self.seed, "updates", epoch))
+        key = sac.draw_noise(self.policy, batches, derive(self.seed, "updates", epoch))
         rate = falling(self.config.final_learning_rate, epoch, self.config.epochs)
         self.networks, info = sac.update_many(self.networks, batches, key, self.settings, rate)
         return {name: float(value) for name, value in info.items()}

@@ -26,7 +26,7 @@ from ibol.skills.policy import skills_of
 _LOG_2PI = float(np.log(2 * np.pi))
 _EPSILON = 1e-5
 _LIMIT = 50.0  # of a difference of log likelihoods
-_ROWS = 256  # transitions that are rewarded at a time
+_ROWS = 2048  # comparisons at a time
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def reward(model: Model, states: Array, moved: Array, latents: Array, key: Array
     transitions = latents.size // latents.shape[-1]
     rows = [v.reshape(transitions, v.shape[-1]) for v in (seen, differences, latents)]
     keys = jax.random.split(key, transitions)
-    return jax.lax.map(one, (*rows, keys), batch_size=_ROWS).reshape(shape)
+    return jax.lax.map(one, (*rows, keys), batch_size=max(1, _ROWS // (count + 1))).reshape(shape)
 
 
 class DADSTrainer(SACDiscoveryTrainer):

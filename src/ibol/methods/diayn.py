@@ -1,4 +1,4 @@
-"""DIAYN ("Diversity is All You Need"), with continuous latents as in the paper's comparison.
+"""DIAYN ("Diversity is All You Need"), with continuous latents as in the paper's comparison, or with discrete ones.
 
 A discriminator q(z | s') guesses the latent from the state that a step led to, and rewards the skill policy for being
 recognised:
@@ -6,6 +6,7 @@ recognised:
     r = log q(z | s') - log p(z),    q trained on  max E[log q(z | s')],    policy by SAC.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +16,8 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError
 from ibol.learners import adam
 from ibol.methods.sac_discovery import Observed, SACDiscoveryConfig, SACDiscoveryTrainer
 from ibol.nn.distributions import gaussian_log_prob
@@ -25,6 +28,9 @@ from ibol.skills.policy import skills_of
 @dataclass(frozen=True)
 class DIAYNConfig(SACDiscoveryConfig):
     """Settings of DIAYN; the preset gives the defaults."""
+
+    discrete_latents: int = 0
+    """Discover so many skills, each with a unit vector as its latent, instead of a continuous family; 0 does not."""
 
 
 CONFIG = DIAYNConfig
@@ -47,10 +53,23 @@ class Discriminator(eqx.Module):
         return gaussian_log_prob(self.mean(next_states), std, latents)
 
 
+class Classifier(eqx.Module):
+    """q(z | s') of discrete latents."""
+
+    logits: MLP
+
+    def __init__(self, inputs: int, latents: int, hidden: tuple[int, ...], key: Array) -> None:
+        self.logits = MLP(inputs, latents, hidden, jax.nn.relu, "xavier_uniform", key)
+
+    def log_prob(self, next_states: Array, latents: Array) -> Array:
+        """log q(z | s') for states (..., k) and unit vectors (..., d)."""
+        return jnp.sum(jax.nn.log_softmax(self.logits(next_states)) * latents, axis=-1)
+
+
 class Model(eqx.Module):
     """The discriminator and its optimiser."""
 
-    discriminator: Discriminator
+    discriminator: Discriminator | Classifier
     optimizer: optax.OptState
 
 
@@ -58,7 +77,7 @@ class Model(eqx.Module):
 def fit(model: Model, observed: Observed, learning_rate: float, rate: float) -> tuple[Model, Array]:
     """Ascend log q(z | s') along the minibatches."""
 
-    def loss(discriminator: Discriminator, batch: Observed) -> Array:
+    def loss(discriminator: Discriminator | Classifier, batch: Observed) -> Array:
         return -discriminator.log_prob(batch.next_states, batch.latents).mean()
 
     def step(model: Model, batch: Observed) -> tuple[Model, Array]:
@@ -70,10 +89,13 @@ def fit(model: Model, observed: Observed, learning_rate: float, rate: float) -> 
 
 
 @jax.jit
-def reward(discriminator: Discriminator, observed: Observed) -> Array:
+def reward(discriminator: Discriminator | Classifier, observed: Observed) -> Array:
     """log q(z | s') - log p(z)."""
     latents = observed.latents
-    prior = gaussian_log_prob(jnp.zeros_like(latents), jnp.ones_like(latents), latents)
+    if isinstance(discriminator, Classifier):
+        prior = -jnp.log(latents.shape[-1])
+    else:
+        prior = gaussian_log_prob(jnp.zeros_like(latents), jnp.ones_like(latents), latents)
     return discriminator.log_prob(observed.next_states, latents) - prior
 
 
@@ -82,9 +104,18 @@ class DIAYNTrainer(SACDiscoveryTrainer):
 
     title = "DIAYN"
 
+    def __init__(self, env: str, env_settings: EnvSettings, config: DIAYNConfig, seed: int) -> None:
+        self.discrete = config.discrete_latents != 0
+        if self.discrete:
+            if config.discrete_latents < 2:
+                raise IbolError(f"discrete_latents is {config.discrete_latents}, but give at least 2 skills, or 0")
+            config = dataclasses.replace(config, latent_dim=config.discrete_latents)
+        super().__init__(env, env_settings, config, seed)
+
     def create_model(self, key: Array) -> Model:
         """A fresh discriminator."""
-        discriminator = Discriminator(len(self.world.encoder_dims), self.config.latent_dim, self.config.hidden, key)
+        make = Classifier if self.discrete else Discriminator
+        discriminator = make(len(self.world.encoder_dims), self.config.latent_dim, self.config.hidden, key)
         return Model(discriminator, adam.start(self.config.learning_rate, discriminator))
 
     def fit(self, model: Model, observed: Observed, rate: float) -> tuple[Model, Array]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import equinox as eqx
 import jax
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,11 @@ from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information
+from ibol.nn.networks import BetaPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
-from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills
+from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills, draw_latents
 
 Sees = Literal["all", "location", "no_location"]
 _PICTURE_EPISODES = 6  # as the paper's
@@ -51,6 +53,12 @@ class DiscoveryConfig:
     """A distortion of the goals' x-y plane below the policies."""
     hidden: tuple[int, ...] = (512, 512)
     """Widths of the hidden layers; the first is also that of the encoder's LSTM."""
+    latent_weight: float = 1.0
+    """How many times larger than those for the state the policies' first weights for the latent start: two latents
+    among many state dimensions are hardly heard."""
+    concentration: float = 0.0
+    """What the policies' raw Beta parameters start from: at 0 near Beta(1.74, 1.74), deviating by 0.47, at 8 near
+    Beta(9, 9), deviating by 0.23."""
     layer_norm: bool = False
     """Layer normalisation in policies and critics."""
     learning_rate: float = 1e-4
@@ -59,6 +67,8 @@ class DiscoveryConfig:
     """What is left of the learning rate at the last epoch, as a fraction; it falls along a straight line."""
     normalizer: Literal["ema", "preset"] = "ema"
     """How states are normalised: a moving average, or fixed statistics of random actions."""
+    normalizer_epochs: int = 0
+    """Epochs after which the moving average stands still, so that a longer way looks longer; 0 for none."""
     evaluate_every: int = 100
     """Epochs between looks at the skills (picture, information, coverage); 0 never looks."""
     evaluation_trajectories: int = 256
@@ -131,6 +141,8 @@ class DiscoveryTrainer(ABC):
     title: str
     """The method's name in pictures."""
     config: DiscoveryConfig
+    discrete: bool = False
+    """Whether latents are unit vectors instead of drawn from N(0, I)."""
     training: Any
     """All that learns, as one tree, unless a method keeps it elsewhere."""
 
@@ -172,7 +184,11 @@ class DiscoveryTrainer(ABC):
 
     def skills(self) -> Skills:
         """What has been learned so far."""
-        return Skills(self.world.describe_skills(), self.skill_policy, self.normalizer, self.world.linearizer)
+        return Skills(self.describe_skills(), self.skill_policy, self.normalizer, self.world.linearizer)
+
+    def describe_skills(self) -> SkillDescription:
+        """What the skills need to know."""
+        return dataclasses.replace(self.world.describe_skills(), discrete=self.discrete)
 
     def explore(self, latents: NDArray[np.float32], epoch: int) -> Trajectories:
         """One episode for each latent."""
@@ -182,11 +198,11 @@ class DiscoveryTrainer(ABC):
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """Collect one episode for each of a batch of latents, then learn."""
         config = self.config
-        shape = (config.episodes_per_epoch, config.latent_dim)
-        latents = generator(self.seed, "latents", epoch).standard_normal(shape).astype(np.float32)
+        rng = generator(self.seed, "latents", epoch)
+        latents = draw_latents(rng, config.episodes_per_epoch, config.latent_dim, discrete=self.discrete)
         trajectories = self.explore(latents, epoch)
         info = self.learn(trajectories, latents, epoch)
-        if config.normalizer == "ema":
+        if config.normalizer == "ema" and not 0 < config.normalizer_epochs <= epoch:
             visited = np.arange(trajectories.states.shape[1]) <= trajectories.lengths[:, None]
             states = trajectories.states[visited]
             self.normalizer.update(states, epoch_weight(len(states)))
@@ -222,7 +238,7 @@ class DiscoveryTrainer(ABC):
 
     def describe(self) -> dict[str, Any]:
         """What kind of skills they are."""
-        return {"skills": dataclasses.asdict(self.world.describe_skills())}
+        return {"skills": dataclasses.asdict(self.describe_skills())}
 
     def state(self) -> Arrays:
         """All that learns, normaliser and counters; the skill policy under the name that `load_skills` knows."""
@@ -265,7 +281,8 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
 
 def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, title: str) -> dict[str, float]:
     """Where do the skills go? Draws them, and returns the numbers for the log."""
-    directions = np.repeat(eight_latents(skills.latent_dim), _PICTURE_EPISODES, axis=0)
+    eight = eight_latents(skills.latent_dim, discrete=skills.description.discrete)
+    directions = np.repeat(eight, _PICTURE_EPISODES, axis=0)
     latents = np.concatenate([directions, skills.sample_latents(trajectories, derive(seed, "look"))])
     paths = skills.rollout(latents, seed=derive(seed, "look")).states
     drawn, random = slice(len(directions)), slice(len(directions), None)
@@ -281,12 +298,27 @@ def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, 
         if picture is not None and paths.shape[2] <= 2:
             panels = [
                 SkillPicture(
-                    f"8 skills, {_PICTURE_EPISODES} episodes each", latents[drawn], paths[drawn], random=False
+                    f"{len(eight)} skills, {_PICTURE_EPISODES} episodes each",
+                    latents[drawn],
+                    paths[drawn],
+                    random=False,
                 ),
                 SkillPicture(f"{trajectories} random skills", latents[random], paths[random]),
             ]
             plot_skills(panels, picture, title=title)
     return numbers
+
+
+def prepared(policy: BetaPolicy, states: int, config: DiscoveryConfig) -> BetaPolicy:
+    """A new policy with louder latents, whose inputs follow those of the states, and as sharp as it shall start."""
+    weights, *biases = _first_weights_and_biases(policy)
+    louder, sharper = weights.at[states:].multiply(config.latent_weight), [b + config.concentration for b in biases]
+    return eqx.tree_at(_first_weights_and_biases, policy, [louder, *sharper])
+
+
+def _first_weights_and_biases(policy: BetaPolicy) -> list[jax.Array]:
+    """Of the first layer, and of the two heads."""
+    return [policy.network.trunk.layers[0].weight, *(head.bias for head in policy.network.heads)]
 
 
 def replace_linearizer(config: DiscoveryConfig, directory: Path) -> DiscoveryConfig:

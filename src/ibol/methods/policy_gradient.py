@@ -5,12 +5,11 @@ Episodes are padded to a common length T; `lengths` says how many steps of each 
 
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ibol.methods.discovery import DiscoveryConfig
+from ibol.methods.discovery import DiscoveryConfig, prepared
 from ibol.nn.distributions import ScaledBeta
 from ibol.nn.networks import BetaPolicy
 
@@ -19,12 +18,6 @@ from ibol.nn.networks import BetaPolicy
 class PolicyGradientConfig(DiscoveryConfig):
     """Settings of methods with the policy gradient; at their defaults it is plain REINFORCE."""
 
-    latent_weight: float = 1.0
-    """How many times larger than those for the state the policies' first weights for the latent start: two latents
-    among many state dimensions are hardly heard."""
-    concentration: float = 0.0
-    """What the policies' raw Beta parameters start from: at 0 near Beta(1.74, 1.74), deviating by 0.47, at 8 near
-    Beta(9, 9), deviating by 0.23. Gradients through the actions need no noise to learn from."""
     gradient_steps: int = 4
     """Gradient steps in each epoch, all on the whole epoch."""
     baseline: bool = False
@@ -38,14 +31,7 @@ class PolicyGradientConfig(DiscoveryConfig):
 def create_latent_policy(states: int, actions: int, config: PolicyGradientConfig, key: Array) -> BetaPolicy:
     """pi(. | s, z) before its training."""
     made = BetaPolicy(states + config.latent_dim, actions, config.hidden, key, config.layer_norm)
-    weights, *biases = _first_weights_and_biases(made)
-    louder, sharper = weights.at[states:].multiply(config.latent_weight), [b + config.concentration for b in biases]
-    return eqx.tree_at(_first_weights_and_biases, made, [louder, *sharper])
-
-
-def _first_weights_and_biases(policy: BetaPolicy) -> list[Array]:
-    """Of the first layer, and of the two heads."""
-    return [policy.network.trunk.layers[0].weight, *(head.bias for head in policy.network.heads)]
+    return prepared(made, states, config)
 
 
 def latent_policy(policy: BetaPolicy, states: Array, latents: Array) -> ScaledBeta:

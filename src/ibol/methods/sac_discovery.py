@@ -8,6 +8,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +21,7 @@ from ibol.learners.adam import falling
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
-from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer
+from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer, prepared
 from ibol.nn.networks import BetaPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
@@ -69,6 +70,10 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
             seed=seed,
             policy_type=BetaPolicy,
         )
+        policy = self.learner.policy
+        assert isinstance(policy, BetaPolicy)
+        policy = prepared(policy, world.state_dim, config)
+        self.learner.networks = eqx.tree_at(lambda networks: networks.policy, self.learner.networks, policy)
         self.model: Any = self.create_model(jax.random.key(derive(seed, "model")))
 
     @abstractmethod

@@ -10,8 +10,10 @@ from typing import Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from numpy.typing import NDArray
 
 _LOG_STD_MIN, _LOG_STD_MAX = -13.815510557964274, 2.0  # log 1e-6 and the authors' upper clamp
 _JACOBIAN_EPSILON = 1e-6
@@ -117,8 +119,16 @@ class ScaledBeta(eqx.Module):
         return action + jax.lax.stop_gradient(jnp.clip(action, -1 + _EDGE, 1 - _EDGE) - action)
 
     def sample_and_log_prob(self, key: Array) -> tuple[Array, Array]:
-        """A reparameterised action (implicit gradients of the Gamma sampler) and its log-probability."""
-        action = self.sample(key)
+        """A reparameterised action and its log-probability, fast in both directions.
+
+        The log-odds of a Beta variable are a difference of logarithms of Gamma variables. Instead of a key it also
+        takes the noise (8, ..., m) that `beta_noise` draws.
+        """
+        drawn = jnp.issubdtype(key.dtype, jnp.floating)
+        noise = key if drawn else _noise_of(key, self.alpha.shape)
+        log_odds = _log_gamma_sample(self.alpha, noise[:4]) - _log_gamma_sample(self.beta, noise[4:])
+        action = jnp.tanh(log_odds / 2)
+        action = action + jax.lax.stop_gradient(jnp.clip(action, -1 + _EDGE, 1 - _EDGE) - action)
         return action, self.log_prob(action)
 
     def log_prob(self, action: Array) -> Array:
@@ -149,6 +159,37 @@ class ScaledBeta(eqx.Module):
     def entropy(self) -> Array:
         """Differential entropy in nats, in closed form."""
         return jnp.sum(dist.Beta(self.alpha, self.beta).entropy() + jnp.log(2.0), axis=-1)
+
+
+def beta_noise(rng: np.random.Generator, leading: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """What `ScaledBeta.sample_and_log_prob` makes samples (..., m) = `shape` of: (*leading, 8, *shape).
+
+    For each of two Gamma variables two normal and two exponential variables; NumPy draws them several times faster.
+    """
+    pair = (*leading, 2, 2, *shape)
+    drawn = [rng.standard_normal(pair, np.float32), rng.standard_exponential(pair, np.float32)]
+    return np.concatenate(drawn, axis=len(leading) + 1).reshape(*leading, 8, *shape)
+
+
+def _noise_of(key: Array, shape: tuple[int, ...]) -> Array:
+    normal_key, exponential_key = jax.random.split(key)
+    normal = jax.random.normal(normal_key, (2, 2, *shape))
+    exponential = jax.random.exponential(exponential_key, (2, 2, *shape))
+    return jnp.concatenate([normal, exponential], axis=1).reshape(8, *shape)
+
+
+def _log_gamma_sample(a: Array, noise: Array) -> Array:
+    """The logarithm of a Gamma(a) variable, a >= 1, made of two normal and two exponential variables (4, ...).
+
+    Marsaglia and Tsang's method for a + 1, where more than 98 % of the proposals are accepted; the second one is taken
+    without being asked, as a loop is slow. Gradients go along the accepted proposal: what they neglect, the chance of
+    acceptance, is below 2 % of them.
+    """
+    d = a + 2 / 3
+    cube_root = 1 + noise[:2] / jnp.sqrt(9 * d)
+    log_v = 3 * jnp.log(jnp.maximum(cube_root, 1e-3))
+    accepted = (cube_root[0] > 0) & (-noise[2] < 0.5 * noise[0] ** 2 + d * (1 - cube_root[0] ** 3 + log_v[0]))
+    return jnp.log(d) + jnp.where(accepted, log_v[0], log_v[1]) - noise[3] / a
 
 
 def _log_gamma_moments(a: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ibol.evaluation.rollouts import skill_rollouts
 from ibol.evaluation.skills import accuracy_trajectories
-from ibol.figures.skills import RADIUS, latent_colours
+from ibol.figures.skills import RADIUS, is_discrete, latent_colours
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.policy import Linearizer
 from ibol.seeding import derive
@@ -61,13 +61,14 @@ def _ways(
     chosen = paths[some][:, steps]
     scale = max(float(np.abs(chosen).max()), 1e-6) / _FINE
     colours = latent_colours(np.asarray(stretch * latents[some], np.float32))
+    shown = latents[some].argmax(axis=1)[:, None] if is_discrete(latents) else latents[some]
     return {
         "title": title,
         "sign": sign,
         "dims": chosen.shape[2],
         "steps": steps.tolist(),
         "scale": float(f"{scale:.6g}"),
-        "latents": latents[some].astype(float).round(2).tolist(),
+        "latents": shown.astype(float).round(2).tolist(),
         "colours": [matplotlib.colors.to_hex(colour) for colour in colours],
         "returns": returns[some].astype(float).round(2).tolist(),
         "paths": np.round(chosen / scale).astype(int).reshape(len(some), -1).tolist(),

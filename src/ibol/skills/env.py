@@ -4,7 +4,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import ArrayLike, NDArray
 
 from ibol.errors import IbolError
@@ -13,11 +13,11 @@ from ibol.skills.policy import Skills, load_skills
 LATENT_RANGE = 2.0
 
 
-class SkillEnv(gymnasium.Env[NDArray[np.float64], NDArray[np.float32]]):
+class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
     """A Gymnasium environment on top of skills, for any reinforcement-learning library.
 
-    One step holds a latent in [-2, 2]^d for `hold` macro steps of the skill policy (its mode); the reward is the sum of
-    the environment's own rewards on the way, the observation the raw state.
+    One step holds a latent in [-2, 2]^d, or the number of a discrete skill, for `hold` macro steps of the skill policy
+    (its mode); the reward is the sum of the environment's own rewards on the way, the observation the raw state.
 
     Args:
         skills: skills, or the run directory that holds them.
@@ -33,7 +33,10 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], NDArray[np.float32]]):
         self.hold = hold
         self.env = self.skills.make_env(1)
         self.observation_space = self.env.single_observation_space
-        self.action_space = Box(-LATENT_RANGE, LATENT_RANGE, (self.skills.latent_dim,), np.float32)
+        latents = self.skills.latent_dim
+        self.action_space: Space[Any] = Box(-LATENT_RANGE, LATENT_RANGE, (latents,), np.float32)
+        if self.skills.description.discrete:
+            self.action_space = Discrete(latents)
         self._obs: NDArray[np.float64] | None = None
 
     def reset(
@@ -48,8 +51,7 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], NDArray[np.float32]]):
         """Use the skill of one latent."""
         if self._obs is None:
             raise IbolError("call reset() before step()")
-        latent = np.clip(np.asarray(action, np.float32), -LATENT_RANGE, LATENT_RANGE)[None]
-        act = self.skills.controller(latent)
+        act = self.skills.controller(self._latent(action)[None])
         total, terminated, truncated = 0.0, False, False
         for step in range(self.hold * self.skills.macro_length):
             self._obs, reward, ended, cut, _ = self.env.step(act(self._obs.astype(np.float32), step))
@@ -57,6 +59,13 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], NDArray[np.float32]]):
             if terminated or truncated:
                 break
         return self._obs[0], total, terminated, truncated, {}
+
+    def _latent(self, action: ArrayLike) -> NDArray[np.float32]:
+        if not self.skills.description.discrete:
+            return np.clip(np.asarray(action, np.float32), -LATENT_RANGE, LATENT_RANGE)
+        if not self.action_space.contains(action):
+            raise IbolError(f"skill {action!r} was asked for, but there are 0 to {self.skills.latent_dim - 1}")
+        return np.eye(self.skills.latent_dim, dtype=np.float32)[int(np.asarray(action))]
 
     def close(self) -> None:
         """Close the environment below."""

@@ -55,6 +55,8 @@ class SkillDescription:
     layer_norm: bool = False
     linearized: bool = True
     distortion: str = "none"
+    discrete: bool = False
+    """Whether a latent is one of `latent_dim` unit vectors instead of any vector."""
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "SkillDescription":
@@ -101,10 +103,10 @@ class Skills:
         return 1 if self.linearizer is None else self.linearizer.macro_length
 
     def sample_latents(self, n: int, seed: int = 0) -> NDArray[np.float32]:
-        """Latents (n, d) from the prior N(0, I)."""
+        """Latents (n, d) from the prior: N(0, I), or for discrete skills unit vectors, all equally likely."""
         if n < 1:
             raise IbolError(f"{n} latents were asked for, but at least 1 is needed")
-        return generator(seed, "latents").standard_normal((n, self.latent_dim)).astype(np.float32)
+        return draw_latents(generator(seed, "latents"), n, self.latent_dim, discrete=self.description.discrete)
 
     def act(
         self, obs: ArrayLike, latents: ArrayLike, *, deterministic: bool = True, seed: int = 0, step: int = 0
@@ -150,6 +152,13 @@ class Skills:
     def make_env(self, num_envs: int) -> Env:
         """A batch of the environment that they were discovered in."""
         return self.description.env_settings.make(self.env, num_envs)
+
+
+def draw_latents(rng: np.random.Generator, n: int, dims: int, *, discrete: bool) -> NDArray[np.float32]:
+    """Latents (n, dims) from N(0, I), or unit vectors that are all equally likely."""
+    if discrete:
+        return np.eye(dims, dtype=np.float32)[rng.integers(dims, size=n)]
+    return rng.standard_normal((n, dims)).astype(np.float32)
 
 
 def load_skills(run: str | Path) -> Skills:

@@ -1,6 +1,6 @@
 """Grids of runs as data: one command trains all cells, as many at once as there are cores, and draws them together.
 
-SWEEP/ROW,COLUMN/       the run of a cell, a run directory like any other
+SWEEP/CELL/             the run of a cell, a run directory like any other
 SWEEP/figure.png, .pdf  where the skills of all cells go
 SWEEP/scores.json       their numbers
 """
@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib import resources
@@ -23,7 +23,7 @@ from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.runs import evaluate_runs, write_json
 from ibol.evaluation.skill_plots import random_skills
-from ibol.figures.skills import plot_skills
+from ibol.figures.skills import plot_skill_rows
 from ibol.runs.directory import RunDirectory
 from ibol.runs.loop import RunSettings
 
@@ -33,18 +33,22 @@ Changes = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sweep:
-    """A grid: what its rows and columns change in a method's preset."""
+    """A grid: what its cells change in the preset of their method, which is one of the changes or that of all."""
 
     name: str
     summary: str
     env: str
-    method: str
-    rows: tuple[Changes, ...]
-    columns: tuple[Changes, ...]
+    rows: tuple[tuple[Changes, ...], ...]
+    """Rows of cells, which may be of different lengths."""
+    method: str = ""
 
     def cells(self) -> list[Changes]:
         """The changes of all cells, row by row."""
-        return [{**row, **column} for row in self.rows for column in self.columns]
+        return [cell for row in self.rows for cell in row]
+
+    def method_of(self, cell: Changes) -> str:
+        """How a cell discovers its skills."""
+        return str(cell.get("method", self.method))
 
 
 def sweeps() -> dict[str, Sweep]:
@@ -79,8 +83,8 @@ def run_sweep(
     pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
     try:
         waiting = {
-            pool.submit(_train, sweep, config, path, preset, seed): path
-            for config, path in zip(cells, paths, strict=True)
+            pool.submit(_train, sweep.method_of(cell), sweep.env, config, path, preset, seed): path
+            for cell, config, path in zip(sweep.cells(), cells, paths, strict=True)
         }
         for done, future in enumerate(as_completed(waiting), start=1):
             if not future.result():
@@ -90,9 +94,9 @@ def run_sweep(
             say(f"{done}/{len(cells)} {waiting[future].name}: {spent / 60:.1f} min elapsed, {left / 60:.1f} min left")
     finally:
         pool.shutdown(cancel_futures=True)
-    panels = [random_skills(path, path.name, seed=seed) for path in paths]
+    panels = [[random_skills(directory / label(cell), title(cell), seed=seed) for cell in row] for row in sweep.rows]
     for ending in ("png", "pdf"):
-        plot_skills(panels, directory / f"figure.{ending}", title=sweep.summary, columns=len(sweep.columns))
+        plot_skill_rows(panels, directory / f"figure.{ending}", title=sweep.summary)
     rows = evaluate_runs(paths, seed=seed)
     write_json(rows, directory / "scores.json")
     return rows
@@ -103,20 +107,41 @@ def label(changes: Changes) -> str:
     return ",".join(f"{name.rstrip('_')}={value}" for name, value in changes.items())
 
 
+def title(changes: Changes) -> str:
+    """The same for a figure: the method's name as the paper writes it, then the other changes."""
+    others = label({name: value for name, value in changes.items() if name != "method"}).replace(",", ", ")
+    return f"{changes['method'].upper()}\n{others}" if "method" in changes else others
+
+
 def _parse(text: str, source: str) -> dict[str, Sweep]:
     try:
-        return {
-            name: Sweep(**{"name": name, **table, "rows": tuple(table["rows"]), "columns": tuple(table["columns"])})
-            for name, table in tomllib.loads(text).items()
-        }
-    except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
+        return {name: _sweep(name, **table) for name, table in tomllib.loads(text).items()}
+    except (tomllib.TOMLDecodeError, TypeError) as error:
         raise IbolError(f"{source} is no description of a sweep: {error}") from None
 
 
+def _sweep(
+    name: str,
+    *,
+    rows: Sequence[Changes] = (),
+    columns: Sequence[Changes] = (),
+    cells: Sequence[Sequence[Changes]] = (),
+    **others: Any,
+) -> Sweep:
+    """A sweep from its table: either what rows and columns change, or rows of cells."""
+    crossed = [tuple({**row, **column} for column in columns) for row in rows]
+    made = Sweep(name=name, rows=tuple(tuple(row) for row in [*crossed, *cells]), **others)
+    if not made.rows or not all(made.rows):
+        raise TypeError(f"{name} needs rows and columns, or cells")
+    return made
+
+
 def _config(sweep: Sweep, preset: str, changes: Changes, epochs: int | None) -> Any:
-    if sweep.method not in methods.DISCOVERY:
-        raise unknown("method", sweep.method, methods.DISCOVERY)
-    config = presets.build(methods.find(sweep.method).CONFIG, sweep.method, preset, sweep.env)
+    method = sweep.method_of(changes)
+    if method not in methods.DISCOVERY:
+        raise unknown("method", method, methods.DISCOVERY)
+    config = presets.build(methods.find(method).CONFIG, method, preset, sweep.env)
+    changes = {name: value for name, value in changes.items() if name != "method"}
     changes = changes if epochs is None else {**changes, "epochs": epochs}
     known = {field.name for field in dataclasses.fields(config)}
     for name in changes:
@@ -136,13 +161,13 @@ def _die_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _train(sweep: Sweep, config: Any, path: Path, preset: str, seed: int) -> bool:
+def _train(method: str, env: str, config: Any, path: Path, preset: str, seed: int) -> bool:
     """Train one cell, or what is left of it; false if it was interrupted."""
     settings = RunSettings(seed=seed, run_dir=path, quiet=True)
     if not (path / "config.json").exists():
         env_settings = EnvSettings(num_threads=1)
         _, finished = methods.start(
-            sweep.method, sweep.env, config, preset=preset, env_settings=env_settings, run_settings=settings
+            method, env, config, preset=preset, env_settings=env_settings, run_settings=settings
         )
         return finished
     run = RunDirectory.open(path)
