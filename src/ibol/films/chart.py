@@ -12,7 +12,7 @@ _PAPER, _GRID, _INK = (250, 250, 248), (226, 228, 230), (110, 116, 122)
 
 
 class Chart:
-    """Draws ways (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale, and their goals if there are any."""
+    """Draws ways (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale, with goals if there are any."""
 
     def __init__(
         self,
