@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from conftest import copy_run
-from ibol import downstream, load_policy
+from ibol import downstream, load_linearizer, load_policy
 from ibol.cli import main
 from ibol.downstream.hierarchy import EVALUATION_SEED, Hierarchy
 from ibol.downstream.meta import MetaController
@@ -27,7 +27,7 @@ from ibol.nn.networks import TanhGaussianPolicy
 from ibol.presets import build
 from ibol.runs import checkpoint
 from ibol.runs.directory import RunDirectory
-from ibol.skills.policy import SKILLS_PREFIX, SkillDescription
+from ibol.skills.policy import LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription
 
 
 def call(*args: object) -> None:
@@ -44,10 +44,21 @@ def fails(capsys: pytest.CaptureFixture[str], *args: object) -> str:
     return said
 
 
+def write_skills(run: Path, about: SkillDescription, policy: Any) -> Path:
+    """A run of 'ibol discover' that was never trained."""
+    settings = {"linearizer": "none", "encoder_sees": "all", "policy_sees": "all"}
+    config = {"command": "ibol", "env": about.env, "preset": "smoke", "seed": 0, "settings": settings}
+    made = RunDirectory.create(run, {**config, "env_settings": {}, "skills": dataclasses.asdict(about)})
+    arrays = {**checkpoint.flatten(policy, SKILLS_PREFIX), **Normalizer(about.state_dim).state()}
+    made.save_checkpoint(1, arrays, keep=1)
+    if about.linearized:
+        load_linearizer(about.env).save(run / LINEARIZER_FILE, {})
+    return run
+
+
 @pytest.fixture(scope="module")
-def steering(point_skills: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def steering(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Skills of the point that go where the latent points: tanh(tanh(z)) at every step, whatever the state."""
-    run = copy_run(point_skills, tmp_path_factory.mktemp("skills") / "steering")
     policy = TanhGaussianPolicy(4, 2, (2,), jax.random.key(0))
     for where, value in (
         (lambda p: p.network.trunk.layers[0].weight, jnp.array([[0, 0], [0, 0], [1, 0], [0, 1]], jnp.float32)),
@@ -55,11 +66,14 @@ def steering(point_skills: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     ):
         policy = eqx.tree_at(where, policy, value)
     about = SkillDescription("point", EnvSettings(), 2, 2, 2, (0, 1), (), (2,), "tanh_gaussian", linearized=False)
-    config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps(config | {"skills": dataclasses.asdict(about)}))
-    arrays = {**checkpoint.flatten(policy, SKILLS_PREFIX), **Normalizer(2).state()}
-    RunDirectory.open(run).save_checkpoint(100, arrays, keep=1)
-    return run
+    return write_skills(tmp_path_factory.mktemp("skills") / "steering", about, policy)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Untrained skills of HalfCheetah on the bundled linearizer."""
+    about = SkillDescription("half_cheetah", EnvSettings(), 18, 18, 2, (0,), (), (8,))
+    return write_skills(tmp_path_factory.mktemp("skills") / "running", about, about.policy_template())
 
 
 def config_of(preset: str = "smoke", **changes: Any) -> Any:
@@ -108,18 +122,16 @@ def test_rewards_on_the_way_are_summed_for_their_decision(steering: Path) -> Non
     np.testing.assert_array_equal(found, [sum(range(20)), sum(range(20, 40)), sum(range(40, 50))])
 
 
-def test_with_a_linearizer_l_m_counts_macro_steps_and_multi_goals_get_a_decision_each(tmp_path: Path) -> None:
-    discover = ("discover", "half_cheetah", "--preset", "smoke", "--epochs", 1, "--evaluate-every", 0, "--quiet")
-    call(*discover, "--run-dir", tmp_path / "skills")
-    stack = Hierarchy("half_cheetah_goal", EnvSettings(), config_of(skills=str(tmp_path / "skills"), l_m=5))
+def test_with_a_linearizer_l_m_counts_macro_steps(running: Path) -> None:
+    stack = Hierarchy("half_cheetah_goal", EnvSettings(), config_of(skills=str(running), l_m=5))
     assert (stack.hold, stack.decisions, stack.decision_dim, stack.state_dim) == (50, 4, 2, 19)
     assert Hierarchy("ant_goal", EnvSettings(), config_of(skills="none")).decision_dim == 8
     with pytest.raises(IbolError, match=r"are those of half_cheetah, but this task is for ant"):
-        Hierarchy("ant_goal", EnvSettings(), config_of(skills=str(tmp_path / "skills")))
+        Hierarchy("ant_goal", EnvSettings(), config_of(skills=str(running)))
     # The skills' own roll-out goes the same way as the held latent: the targets change nothing below.
     latents = np.array([[1.0, -0.5]], np.float32)
-    direct = load_policy(tmp_path / "skills").rollout(latents, seed=3, deterministic=True)
-    whole = Hierarchy("half_cheetah_goal", EnvSettings(), config_of(skills=str(tmp_path / "skills"), l_m=20))
+    direct = load_policy(running).rollout(latents, seed=3, deterministic=True)
+    whole = Hierarchy("half_cheetah_goal", EnvSettings(), config_of(skills=str(running), l_m=20))
     steps, _ = whole.rollout(whole.make_env(1), lambda observations, decision: latents / 2, 3)
     np.testing.assert_allclose(steps.states[:, :, :18], direct.states, atol=1e-4)
 
