@@ -2,8 +2,8 @@
 
 Training is whole epochs of `ibol downstream` (episodes, decisions, gradient steps; no evaluation). The bare loop steps
 a batch of the same size through skill policy, linearizer and physics with one latent for each episode, and keeps
-nothing. They take turns, so that a noisy machine hits both alike; the ratio is the median of the rounds'. Without a run,
-untrained skills on the bundled linearizer stand in: they cost the same.
+nothing. They take turns, so that a noisy machine hits both alike; the ratio is the median of the rounds'. Without a
+run, untrained skills on the bundled linearizer stand in: they cost the same.
 
     python benchmarks/downstream.py --json benchmarks/results/downstream_rate.json
 """

@@ -78,8 +78,8 @@ class Stage:
         end = np.array([goal[0], 0.0 if flat else goal[1]], np.float64)
         self._line(start, end, 0.3 * _TRAIL_WIDTH, _GOAL)
         cylinder = mujoco.mjtGeom.mjGEOM_CYLINDER.value
-        self._piece(cylinder, [0.5, 0.5, 0.01], [*end, 0.01], _UPRIGHT, _GOAL)
-        self._piece(cylinder, [0.06, 0.06, 0.75], [*end, 0.75], _UPRIGHT, _GOAL)
+        self._piece(cylinder, [0.5, 0.01, 0.0], [*end, 0.01], _UPRIGHT, _GOAL)
+        self._piece(cylinder, [0.06, 0.75, 0.0], [*end, 0.75], _UPRIGHT, _GOAL)
         self._piece(mujoco.mjtGeom.mjGEOM_SPHERE.value, [0.2] * 3, [*end, 1.6], _UPRIGHT, colour)
 
     def _line(self, start: NDArray[np.float64], end: NDArray[np.float64], width: float, colour: Colour) -> None:
