@@ -166,7 +166,8 @@ def test_the_preset_of_the_paper_is_the_papers() -> None:
 def test_the_meta_controller_learns_and_the_planner_is_better_still(steering: Path, tmp_path: Path) -> None:
     options = ("--skills", steering, "--preset", "fast", "--quiet")
     call("downstream", "point_goal", *options, "--epochs", 15, "--evaluate-every", 5, "--run-dir", tmp_path / "sac")
-    call("downstream", "point_goal", *options, "--controller", "planner", "--run-dir", tmp_path / "planner")
+    search = ("--controller", "planner", "--candidates", 64, "--elites", 8, "--iterations", 6)
+    call("downstream", "point_goal", *options, *search, "--run-dir", tmp_path / "planner")
     sac, planner = evaluate_downstream([tmp_path / "sac", tmp_path / "planner"])
     assert (sac["method"], planner["method"]) == ("IBOL", "IBOL planner")
     assert sac["untrained_distance"] > 1.0
