@@ -185,8 +185,7 @@ def test_the_meta_controller_learns_and_the_planner_is_better_still(steering: Pa
     plans = load_policy(tmp_path / "planner")
     assert isinstance(plans, Plans)
     assert plans.rollout(64).returns.mean() == pytest.approx(planner["final_return"], rel=1e-4)
-    with pytest.raises(IbolError, match="only 64 were planned"):
-        plans.rollout(65)
+    assert len(plans.rollout(65).states) == 64  # a plan is for its own episode
 
 
 def test_a_run_without_skills_acts_at_every_step(tmp_path: Path) -> None:
@@ -231,7 +230,7 @@ def test_tables_curves_films_and_pages_know_tasks(
     trained(runs[0], steering)
     trained(runs[1], steering, "--seed", 1)
     trained(runs[2], "none")
-    trained(runs[3], steering, "--controller", "planner", "--evaluation-episodes", 8)
+    trained(runs[3], steering, "--controller", "planner", "--evaluation-episodes", 5)
     capsys.readouterr()
     call("evaluate", *runs, "--json", tmp_path / "table.json")
     shown = capsys.readouterr().out
@@ -245,11 +244,11 @@ def test_tables_curves_films_and_pages_know_tasks(
     assert rows[0]["untrained_distance"] == logged[0]["untrained/goal_distance"]
     call("plot", *runs, "--figure", "curves", "--output", tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 5000
-    for run in (runs[0], runs[3]):
+    for run, count in ((runs[0], 8), (runs[3], 5)):
         found = load_episodes(str(run))
         assert found.env == "point"
         assert found.goals is not None
-        assert found.goals.shape == (8, 51, 2)
+        assert found.goals.shape == (count, 51, 2)
         off = np.linalg.norm(found.states[:, -1, :2] - found.goals[:, -1], axis=1)
         assert found.labels == tuple(f"{distance:.1f} m off" for distance in off)
     call("video", runs[0], "--output", tmp_path / "film.png", "--size", 80, "--quiet")

@@ -163,13 +163,15 @@ class Hierarchy:
         if self.skills is not None and Path(self.config.skills) != skills:
             copy_skills(Path(self.config.skills), skills)
         if self.config.imitation_set is not None and Path(self.config.imitation_set) != ways:
-            ways.write_bytes(Path(self.config.imitation_set).read_bytes())
+            temporary = ways.with_suffix(".tmp")
+            temporary.write_bytes(Path(self.config.imitation_set).read_bytes())
+            temporary.replace(ways)
 
 
 def use_copies(config: DownstreamConfig, directory: Path) -> DownstreamConfig:
     """Settings that take skills and imitation set from the run itself, wherever they came from."""
     skills, ways = directory / SKILLS_COPY, directory / SET_COPY
-    if skills.exists():
+    if (skills / "config.json").exists():  # written last, so that the copy is whole
         config = dataclasses.replace(config, skills=str(skills))
     return dataclasses.replace(config, imitation_set=str(ways)) if ways.exists() else config
 

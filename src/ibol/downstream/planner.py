@@ -110,11 +110,10 @@ class Plans:
         self.env, self.env_settings = hierarchy.task.name, hierarchy.env_settings
 
     def rollout(self, episodes: int = 16, *, seed: int = EVALUATION_SEED) -> Trajectories:
-        """The first evaluation episodes, whatever the seed: a plan is good for its own episode only."""
-        if episodes > len(self.plans):
-            raise IbolError(f"{episodes} episodes were asked for, but only {len(self.plans)} were planned")
-        act = self.hierarchy.controller(lambda observations, decision: self.plans[:episodes, decision])
-        return collect(self.make_env(episodes), act, seed=EVALUATION_SEED)
+        """The first evaluation episodes, at most those that were planned, whatever the seed: a plan is for its own."""
+        plans = self.plans[:episodes]
+        act = self.hierarchy.controller(lambda observations, decision: plans[:, decision])
+        return collect(self.make_env(len(plans)), act, seed=EVALUATION_SEED)
 
     def make_env(self, num_envs: int) -> TaskEnv:
         """A batch of the task."""

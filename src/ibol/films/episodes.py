@@ -72,8 +72,8 @@ def load_episodes(
     elif latents is not None:
         raise IbolError(f"{name} is a plain policy or solves a task, without latents to choose: leave --latents out")
     elif isinstance(env, TaskEnv):
-        chosen = np.zeros((_TASK_EPISODES, 0), np.float32)
         found = policy.rollout(_TASK_EPISODES, seed=seed)
+        chosen = np.zeros((len(found.states), 0), np.float32)
         goals = env.places(found.states)
         distances = env.distance(found.returns)
         labels = [f"{distance:.1f} m off" for distance in distances]
