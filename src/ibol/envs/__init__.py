@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from gymnasium.vector import AutoresetMode
 
 from ibol.envs.base import BatchedEnv
+from ibol.envs.dkitty import DKittyEnv
 from ibol.envs.gym_env import Factory, GymEnv
 from ibol.envs.point import PointEnv
 from ibol.envs.robot_env import RobotEnv
@@ -17,7 +18,7 @@ from ibol.envs.robots import ROBOTS, Robot
 from ibol.envs.single import register_envs
 from ibol.errors import IbolError
 
-__all__ = ["ROBOTS", "BatchedEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "make", "names", "sizes"]
+__all__ = ["ROBOTS", "BatchedEnv", "DKittyEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "make", "names", "sizes"]
 
 Env = BatchedEnv | GymEnv
 
@@ -71,15 +72,18 @@ def make(
         horizon: episode length in steps (None: the environment's own).
         location_dims: for an own environment, the state dimensions that say where the agent is.
         autoreset: what happens when an episode ends (see `BatchedEnv`).
-        options: `terminate=False` for a robot whose episodes always last for the whole horizon;
+        options: `terminate=False` for a robot whose episodes always last for the whole horizon; `randomize=False`
+            for a D'Kitty with the same dynamics in every episode;
             `processes=True` to run each copy of an own environment in a process of its own.
     """
     if isinstance(env, str) and env in names() and location_dims is not None:
         raise IbolError(f"location_dims are for own environments; those of {env} are fixed")
+    if "randomize" in options and env != "dkitty":
+        raise IbolError(f"randomize is for dkitty, whose dynamics are random; leave it out for {env}")
     if env == "point":
         return PointEnv(num_envs=num_envs, seed=seed, horizon=horizon, autoreset=autoreset, **options)
     if isinstance(env, str) and env in ROBOTS:
-        return RobotEnv(
+        return (DKittyEnv if env == "dkitty" else RobotEnv)(
             ROBOTS[env],
             num_envs=num_envs,
             num_threads=num_threads,

@@ -14,16 +14,14 @@ from ibol.films.backend import gl_context
 Image = NDArray[np.uint8]  # (height, width, 3)
 Colour = NDArray[np.floating]  # (3,), from 0 to 1
 
-_TRAIL_WIDTH = 0.05
 _TRAIL_PIECES = 60  # a longer way is drawn in larger steps: pieces are what takes time
-_SQUARE = 2.0  # metres, the side of a square of the floor
 
 
 class Stage:
     """Renders states of a robot in pictures of one size; use it as a context manager."""
 
     def __init__(self, robot: Robot, width: int, height: int) -> None:
-        self._model = load_model(robot, lambda spec: _dress(spec, width, height))
+        self._model = load_model(robot, lambda spec: _dress(spec, robot.square, width, height))
         self._data = mujoco.MjData(self._model)
         self._context = gl_context(width, height)
         self._mjr = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
@@ -35,6 +33,8 @@ class Stage:
         self._camera = mujoco.MjvCamera()
         self._camera.azimuth, self._camera.elevation, self._camera.distance = robot.camera
         self._height = 0.5 * float(self._start()[2])
+        self._in_plane = robot.location_dims == (0, 1)
+        self._trail_width = robot.square / 40
 
     def _start(self) -> NDArray[np.float64]:
         mujoco.mj_forward(self._model, self._data)
@@ -62,17 +62,18 @@ class Stage:
     def _trail(self, way: NDArray[np.floating], colour: Colour) -> None:
         places = np.concatenate([way[: -1 : 1 + len(way) // _TRAIL_PIECES, :2], way[-1:, :2]])
         # A robot in a vertical plane has its height as second value.
-        y = places[:, 1] if self._model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else np.zeros(len(places))
+        y = places[:, 1] if self._in_plane else np.zeros(len(places))
         points = np.stack([places[:, 0], y], axis=1).astype(np.float64)
         rgba = np.append(colour, 1.0).astype(np.float32)
+        thickness = self._trail_width / 10
         for start, end in itertools.pairwise(points):
             (x, y), (cos, sin) = (start + end) / 2, _direction(end - start)
             piece = self._scene.geoms[self._scene.ngeom]
             mujoco.mjv_initGeom(
                 piece,
                 mujoco.mjtGeom.mjGEOM_BOX.value,
-                np.array([np.linalg.norm(end - start) / 2, _TRAIL_WIDTH, 0.005]),
-                np.array([x, y, 0.005]),
+                np.array([np.linalg.norm(end - start) / 2, self._trail_width, thickness]),
+                np.array([x, y, thickness]),
                 np.array([cos, -sin, 0, sin, cos, 0, 0, 0, 1]),
                 rgba,
             )
@@ -97,7 +98,7 @@ def _direction(way: NDArray[np.float64]) -> NDArray[np.float64]:
     return way / length if length > 0 else np.array([1.0, 0.0])
 
 
-def _dress(spec: Any, width: int, height: int) -> None:
+def _dress(spec: Any, square: float, width: int, height: int) -> None:
     """Give a model another floor, sky and light; its physics stays as it is, and is not used here anyway."""
     visual = spec.visual
     visual.global_.offwidth, visual.global_.offheight = width, height
@@ -117,7 +118,7 @@ def _dress(spec: Any, width: int, height: int) -> None:
         name="squares", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=checker,
         rgb1=[0.80, 0.82, 0.84], rgb2=[0.64, 0.67, 0.70], width=512, height=512,
     )  # fmt: skip
-    squares = spec.add_material(name="squares", texrepeat=[1 / _SQUARE] * 2, texuniform=True)
+    squares = spec.add_material(name="squares", texrepeat=[1 / square] * 2, texuniform=True)
     squares.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "squares"
     floor = spec.geom("floor")
     floor.material, floor.rgba, floor.size = "squares", [1, 1, 1, 1], [0, 0, 1]  # without an end
