@@ -26,6 +26,7 @@ ENV_IDS = {
     "half_cheetah": "ibol/HalfCheetah-v0",
     "hopper": "ibol/Hopper-v0",
     "humanoid": "ibol/Humanoid-v0",
+    "dkitty": "ibol/Dkitty-v0",
     "point": "ibol/Point-v0",
 }
 

@@ -52,6 +52,7 @@ class DKittyEnv(RobotEnv):
         low, high = working_range()
         self._ctrl_scale, self._ctrl_offset = (high - low) / 2, (high + low) / 2
         self._models: list[Any] = []
+        self._scratch = mujoco.MjData(self.model)
         if randomize:
             self._models = [copy.copy(self.model) for _ in range(self.num_envs)]
             self._batch.set_models(self._models)
@@ -63,7 +64,7 @@ class DKittyEnv(RobotEnv):
     def _reset(self, ids: Ints) -> Floats:
         if self._models:
             for i in ids:
-                draw_dynamics(self._models[i], self.model, self._rngs[i])
+                draw_dynamics(self._models[i], self.model, self._rngs[i], self._scratch)
             self._batch.set_models(self._models)  # asked for after changes
         return super()._reset(ids)
 
@@ -85,8 +86,8 @@ def working_range() -> tuple[Floats, Floats]:
     return low, high
 
 
-def draw_dynamics(model: Any, original: Any, rng: np.random.Generator) -> None:
-    """Give `model`, a copy of `original`, dynamics of its own."""
+def draw_dynamics(model: Any, original: Any, rng: np.random.Generator, scratch: Any) -> None:
+    """Give `model`, a copy of `original`, dynamics of its own; `scratch` is any `mujoco.MjData` of it."""
     draw = rng.uniform
     model.dof_damping[_ROOT:] = draw(*RANGES.damping)
     model.dof_frictionloss[_ROOT:] = draw(*RANGES.friction_loss)
@@ -97,4 +98,4 @@ def draw_dynamics(model: Any, original: Any, rng: np.random.Generator) -> None:
     model.body_mass[:], model.body_inertia[:] = heavier * original.body_mass, heavier * original.body_inertia
     low, high = RANGES.height
     model.hfield_data[:] = low + (high - low) * rng.random(model.nhfielddata, np.float32)
-    mujoco.mj_setConst(model, mujoco.MjData(model))
+    mujoco.mj_setConst(model, scratch)

@@ -141,7 +141,7 @@ ROBOTS: dict[str, Robot] = {
         ),
         Robot(
             name="dkitty",
-            summary="four-legged with servos; its dynamics are drawn anew for every episode, which ends when it tips over",
+            summary="four-legged with servos, with new dynamics in every episode; terminates when it tips over",
             model_file="dkitty.xml",
             frame_skip=40,
             horizon=200,

@@ -60,7 +60,9 @@ def symmetries(robot: Robot, model: Any) -> Symmetries:
 def _floating_exchange(nq: int, generator: Blocks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Index and sign for a free-floating robot: x, y, z, a quaternion and joints, then their velocities."""
     position, rotation, joints = generator
-    return _signed((position, 0), ((4,), 0), (rotation, 4), (joints, 7), (position, nq), (rotation, nq + 3), (joints, nq + 6))
+    return _signed(
+        (position, 0), ((4,), 0), (rotation, 4), (joints, 7), (position, nq), (rotation, nq + 3), (joints, nq + 6)
+    )
 
 
 def _servo_exchange(nq: int, generator: Blocks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,11 +1,11 @@
 """How a linearizer's networks see a state and a goal.
 
 `WorldFrame` shows them as they are. `GoalFrame` turns the world so that the goal's way is the x axis: physics does not
-notice where north is, nor (Ant) which leg is the first one. So the state and goal of a robot that moves in the plane can
-be turned about the vertical until the goal's location part points along +x, and the legs be renamed so that the robot
+notice where north is, nor (Ant) which leg is the first one. So state and goal of a robot that moves in the plane can be
+turned about the vertical until the goal's location part points along +x, and the legs be renamed so that the robot
 heads as nearly that way as its symmetries allow. Networks that see this have to learn to walk one way instead of all
-ways. Angles instead of a quaternion (D'Kitty) turn so too while the tilt is small, which it is until an episode ends;
-of the heading itself networks see cosine and sine, in the place of the location, which they do not see.
+ways. Angles in the place of a quaternion (D'Kitty) turn so too while the robot is upright, as it is until an episode
+ends; of its heading networks see cosine and sine, in the place of the location, which they do not see.
 
 The reward is kept exactly: differences of states and goals are turned alike, <f, g> = <Tf, Tg>.
 """
