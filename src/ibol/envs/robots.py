@@ -154,7 +154,7 @@ ROBOTS: dict[str, Robot] = {
             terminates_when_fallen=True,
             control_cost=0.0,
             forward_weight=0.0,
-            camera=(50.0, -22.0, 1.1),
+            camera=(70.0, -33.0, 0.9),
             square=0.25,
             symmetry_generators=(
                 (
