@@ -10,9 +10,12 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+import ibol
+from ibol.cli import main
 from ibol.envs import ROBOTS, DKittyEnv, make
 from ibol.envs.dkitty import RANGES, working_range
 from ibol.envs.robots import has_fallen, load_model
+from ibol.envs.settings import EnvSettings
 from ibol.envs.symmetry import symmetries
 from ibol.errors import IbolError
 
@@ -276,8 +279,23 @@ def test_without_randomisation_all_episodes_are_the_same() -> None:
     env.reset(seed=0)
     states = run(env, np.repeat(random_actions(10, 1), 3, axis=1))
     np.testing.assert_array_equal(states[:, 0], states[:, 2])
-    with pytest.raises(IbolError, match="randomize is for dkitty"):
-        make("ant", randomize=False)
+    settings = EnvSettings(randomize=False)
+    assert settings.make("dkitty", 1).dynamics(0).nhfielddata == 120 * 120
+    assert (settings.make("dkitty", 1).dynamics(0).hfield_data == 0).all()
+    for other in ("ant", "point"):
+        with pytest.raises(IbolError, match="randomize is for dkitty"):
+            settings.make(other, 1)
+
+
+def test_skills_of_episodes_that_end_early(tmp_path: Path) -> None:
+    lin, run = tmp_path / "lin", tmp_path / "skills"
+    common = ["--preset", "smoke", "--epochs", "1", "--horizon", "30", "--num-threads", "1", "--quiet", "--run-dir"]
+    main(["linearize", "dkitty", *common, str(lin), "--evaluate-every", "0"])
+    main(["discover", "dkitty", "--linearizer", str(lin), *common, str(run), "--evaluate-every", "0"])
+    found = ibol.load_skills(run).rollout(np.zeros((8, 2)), seed=0)
+    assert found.lengths.min() < 30
+    assert (found.states[found.terminated, -1, 42] < 0.95).all()
+    assert (found.states[~found.terminated, -1, 42] >= 0.95).all()
 
 
 @pytest.mark.parametrize("randomize", [True, False])
