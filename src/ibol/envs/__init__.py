@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from gymnasium.vector import AutoresetMode
 
 from ibol.envs.base import BatchedEnv
+from ibol.envs.dkitty import DKittyEnv
 from ibol.envs.gym_env import Factory, GymEnv
 from ibol.envs.point import PointEnv
 from ibol.envs.robot_env import RobotEnv
@@ -19,8 +20,8 @@ from ibol.envs.tasks import TASKS, Task, TaskEnv, make_task
 from ibol.errors import IbolError
 
 __all__ = [
-    "ROBOTS", "TASKS", "BatchedEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "Task", "TaskEnv", "make", "names",
-    "sizes",
+    "ROBOTS", "TASKS", "BatchedEnv", "DKittyEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "Task", "TaskEnv", "make",
+    "names", "sizes",
 ]  # fmt: skip
 
 Env = BatchedEnv | GymEnv
@@ -75,16 +76,19 @@ def make(
         horizon: episode length in steps (None: the environment's own).
         location_dims: for an own environment, the state dimensions that say where the agent is.
         autoreset: what happens when an episode ends (see `BatchedEnv`).
-        options: `terminate=False` for a robot whose episodes always last for the whole horizon;
+        options: `terminate=False` for a robot whose episodes always last for the whole horizon; `randomize=False`
+            for a D'Kitty with the same dynamics in every episode;
             `goal_range=20.0` for other goals of a task, `imitation_set=FILE` for half_cheetah_imitation;
             `processes=True` to run each copy of an own environment in a process of its own.
     """
     if isinstance(env, str) and (env in names() or env in TASKS) and location_dims is not None:
         raise IbolError(f"location_dims are for own environments; those of {env} are fixed")
+    if "randomize" in options and env != "dkitty":
+        raise IbolError(f"randomize is for dkitty, whose dynamics are random; leave it out for {env}")
     if env == "point":
         return PointEnv(num_envs=num_envs, seed=seed, horizon=horizon, autoreset=autoreset, **options)
     if isinstance(env, str) and env in ROBOTS:
-        return RobotEnv(
+        return (DKittyEnv if env == "dkitty" else RobotEnv)(
             ROBOTS[env],
             num_envs=num_envs,
             num_threads=num_threads,

@@ -14,18 +14,16 @@ from ibol.films.backend import gl_context
 Image = NDArray[np.uint8]  # (height, width, 3)
 Colour = NDArray[np.floating]  # (3,), from 0 to 1
 
-_TRAIL_WIDTH = 0.05
 _TRAIL_PIECES = 60  # a longer way is drawn in larger steps: pieces are what takes time
 _GOAL = np.array([0.85, 0.15, 0.15])
 _UPRIGHT = np.eye(3).ravel()
-_SQUARE = 2.0  # metres, the side of a square of the floor
 
 
 class Stage:
     """Renders states of a robot in pictures of one size; use it as a context manager."""
 
     def __init__(self, robot: Robot, width: int, height: int) -> None:
-        self._model = load_model(robot, lambda spec: _dress(spec, width, height))
+        self._model = load_model(robot, lambda spec: _dress(spec, robot.square, width, height))
         self._data = mujoco.MjData(self._model)
         self._context = gl_context(width, height)
         self._mjr = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
@@ -37,6 +35,8 @@ class Stage:
         self._camera = mujoco.MjvCamera()
         self._camera.azimuth, self._camera.elevation, self._camera.distance = robot.camera
         self._height = 0.5 * float(self._start()[2])
+        self._in_plane = robot.location_dims == (0, 1)
+        self._trail_width = robot.square / 40
 
     def _start(self) -> NDArray[np.float64]:
         mujoco.mj_forward(self._model, self._data)
@@ -66,17 +66,17 @@ class Stage:
     def _trail(self, way: NDArray[np.floating], colour: Colour) -> None:
         places = np.concatenate([way[: -1 : 1 + len(way) // _TRAIL_PIECES, :2], way[-1:, :2]])
         # A robot in a vertical plane has its height as second value.
-        y = places[:, 1] if self._model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else np.zeros(len(places))
+        y = places[:, 1] if self._in_plane else np.zeros(len(places))
         points = np.stack([places[:, 0], y], axis=1).astype(np.float64)
         for start, end in itertools.pairwise(points):
-            self._line(start, end, _TRAIL_WIDTH, colour)
+            self._line(start, end, self._trail_width, colour)
 
     def _post(self, state: NDArray[np.floating], goal: NDArray[np.floating], colour: Colour) -> None:
         """A post on a disc, and a thin line that leads there, since the camera stays with the robot."""
         flat = len(goal) == 1
         start = np.array([state[0], 0.0 if flat else state[1]], np.float64)
         end = np.array([goal[0], 0.0 if flat else goal[1]], np.float64)
-        self._line(start, end, 0.3 * _TRAIL_WIDTH, _GOAL)
+        self._line(start, end, 0.3 * self._trail_width, _GOAL)
         cylinder = mujoco.mjtGeom.mjGEOM_CYLINDER.value
         self._piece(cylinder, [0.5, 0.01, 0.0], [*end, 0.01], _UPRIGHT, _GOAL)
         self._piece(cylinder, [0.06, 0.75, 0.0], [*end, 0.75], _UPRIGHT, _GOAL)
@@ -84,8 +84,8 @@ class Stage:
 
     def _line(self, start: NDArray[np.float64], end: NDArray[np.float64], width: float, colour: Colour) -> None:
         (x, y), (cos, sin) = (start + end) / 2, _direction(end - start)
-        size = [float(np.linalg.norm(end - start)) / 2, width, 0.005]
-        self._piece(mujoco.mjtGeom.mjGEOM_BOX.value, size, [x, y, 0.005], [cos, -sin, 0, sin, cos, 0, 0, 0, 1], colour)
+        size, turn = [float(np.linalg.norm(end - start)) / 2, width, width / 10], [cos, -sin, 0, sin, cos, 0, 0, 0, 1]
+        self._piece(mujoco.mjtGeom.mjGEOM_BOX.value, size, [x, y, width / 10], turn, colour)
 
     def _piece(self, kind: int, size: Any, place: Any, turn: Any, colour: Colour) -> None:
         """Add a solid to the scene."""
@@ -113,7 +113,7 @@ def _direction(way: NDArray[np.float64]) -> NDArray[np.float64]:
     return way / length if length > 0 else np.array([1.0, 0.0])
 
 
-def _dress(spec: Any, width: int, height: int) -> None:
+def _dress(spec: Any, square: float, width: int, height: int) -> None:
     """Give a model another floor, sky and light; its physics stays as it is, and is not used here anyway."""
     visual = spec.visual
     visual.global_.offwidth, visual.global_.offheight = width, height
@@ -133,7 +133,7 @@ def _dress(spec: Any, width: int, height: int) -> None:
         name="squares", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=checker,
         rgb1=[0.80, 0.82, 0.84], rgb2=[0.64, 0.67, 0.70], width=512, height=512,
     )  # fmt: skip
-    squares = spec.add_material(name="squares", texrepeat=[1 / _SQUARE] * 2, texuniform=True)
+    squares = spec.add_material(name="squares", texrepeat=[1 / square] * 2, texuniform=True)
     squares.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "squares"
     floor = spec.geom("floor")
     floor.material, floor.rgba, floor.size = "squares", [1, 1, 1, 1], [0, 0, 1]  # without an end
