@@ -117,7 +117,7 @@ def test_valors_losses_do_not_reach_each_others_networks_and_padding_changes_not
     garbage = jnp.arange(50)[None, :, None] >= lengths[:, None, None]
     changed = batch._replace(
         states=jnp.where(garbage, 9.0, batch.states),
-        decoded=jnp.where(garbage, -9.0, batch.decoded),
+        encoded=jnp.where(garbage, -9.0, batch.encoded),
         actions=jnp.where(garbage, 0.99, batch.actions),
     )
     networks, config = learning.training.networks, learning.config
@@ -129,7 +129,7 @@ def test_valors_losses_do_not_reach_each_others_networks_and_padding_changes_not
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
     def decoder_loss(n: valor.Networks) -> jax.Array:
-        mean, std = n.decoder(batch.decoded, lengths)
+        mean, std = n.decoder(batch.encoded, lengths)
         return -gaussian_log_prob(mean, std, batch.latents).mean()
 
     alone = jax.grad(decoder_loss)(networks)
@@ -141,7 +141,15 @@ def test_valors_losses_do_not_reach_each_others_networks_and_padding_changes_not
 SMALL = {"gradient_steps": 64, "batch_size": 64, "model_steps": 64}
 
 
-@pytest.mark.parametrize(("name", "settings", "bar"), [("diayn", SMALL, 0.8), ("valor", {}, 0.8), ("dads", SMALL, 0.6)])
+@pytest.mark.parametrize(
+    ("name", "settings", "bar"),
+    [
+        ("diayn", SMALL, 0.8),
+        ("valor", {"pathwise": "nothing"}, 0.8),
+        ("valor", {"pathwise": "states"}, 0.8),
+        ("dads", SMALL, 0.6),
+    ],
+)
 def test_skills_can_be_told_apart_after_a_short_training(name: str, settings: dict[str, object], bar: float) -> None:
     learning = trainer(name, preset="fast", epochs=25, evaluate_every=0, **settings)
     before = accuracy(learning)

@@ -65,7 +65,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_wrong_names_get_the_list_and_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "did you mean 'resume'? choose one of discover, envs, evaluate" in fails(capsys, "resum")
+    assert "did you mean 'resume'? choose one of discover, downstream, envs, evaluate" in fails(capsys, "resum")
     assert "did you mean 'half_cheetah'?" in fails(capsys, "sac", "half_chetah")
     assert "did you mean 'smoke'? choose one of fast, paper, smoke" in fails(capsys, "sac", "point", "--preset", "smok")
     assert "did you mean 'sac'?" in fails(capsys, "presets", "sacc")

@@ -26,6 +26,7 @@ ENV_IDS = {
     "half_cheetah": "ibol/HalfCheetah-v0",
     "hopper": "ibol/Hopper-v0",
     "humanoid": "ibol/Humanoid-v0",
+    "dkitty": "ibol/Dkitty-v0",
     "point": "ibol/Point-v0",
 }
 
@@ -456,7 +457,7 @@ def test_termination_and_truncation_are_told_apart():
 # Simulations that diverge
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", [*FACTS, "dkitty"])
 @pytest.mark.parametrize("bad", [np.nan, 1e11])
 def test_a_divergence_stays_in_its_simulation(name, bad, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -144,13 +144,16 @@ def test_the_torsos_axis_follows_from_the_quaternion() -> None:
     nose_up = [np.cos(half), 0, -np.sin(half), 0]
     found = torso_axis(np.array([upright, left, nose_up, [2.0, 0, 0, 0]]))
     assert np.allclose(found, [[1, 0], [0, 1], [0, 0], [1, 0]], atol=1e-12)
+    quarter = np.pi / 2
+    angles = np.array([[0, 0, 0], [0, 0, quarter], [0, -quarter, 0], [0.3, 0, 0], [quarter, quarter, 0]])
+    assert np.allclose(torso_axis(angles), [[1, 0], [0, 1], [0, 0], [1, 0], [0, 1]], atol=1e-12)
 
 
 def test_runs_that_do_not_fit_the_figure(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     some, lin, out = runs / "ibol-0", runs / "lin-1", tmp_path / "no.png"
     for figure in ("boxes", "bins", "returns", "orientation"):
         assert "holds no skills" in refusal(capsys, figure, [some, lin], out, *FEW)
-    assert "only free robots turn: ant, humanoid" in refusal(capsys, "orientation", [some], out, *FEW)
+    assert "only free robots turn: ant, humanoid, dkitty" in refusal(capsys, "orientation", [some], out, *FEW)
     assert "no run of 'ibol linearize'" in refusal(capsys, "linearizer-rewards", [lin, some], out, *FEW)
     assert "unknown metric 'epsode_length': did you mean 'episode_length'" in refusal(
         capsys, "curves", [some], out, "--metric", "epsode_length"

@@ -58,6 +58,43 @@ def test_a_turned_world_looks_the_same(env: str) -> None:
     np.testing.assert_allclose(here, there, atol=2e-4)
 
 
+def angles_of(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The angles about x, y and z whose turns one after the other are these rotations (N, 3, 3)."""
+    x = np.arctan2(-matrices[:, 1, 2], matrices[:, 2, 2])
+    z = np.arctan2(-matrices[:, 0, 1], matrices[:, 0, 0])
+    return np.stack([x, np.arcsin(matrices[:, 0, 2]), z], axis=1)
+
+
+def rotations(angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The rotations (N, 3, 3) of angles about x, y and z."""
+    result = np.tile(np.eye(3), (len(angles), 1, 1))
+    for axis, angle in enumerate(angles.T):
+        a, b = (axis + 1) % 3, (axis + 2) % 3
+        turn = np.tile(np.eye(3), (len(angle), 1, 1))
+        turn[:, a, a] = turn[:, b, b] = np.cos(angle)
+        turn[:, b, a], turn[:, a, b] = np.sin(angle), -np.sin(angle)
+        result = result @ turn
+    return result
+
+
+def test_a_turned_world_looks_the_same_to_a_robot_with_angles() -> None:
+    frame, rng = frame_of("dkitty"), np.random.default_rng(0)
+    states = rng.normal(size=(COUNT, 43))
+    states[:, 3:5] = 0.05 * rng.uniform(-1, 1, (COUNT, 2))
+    way, by, states[:, 5] = rng.uniform(0, 2 * np.pi, (3, COUNT))
+    there = states.copy()
+    there[:, 3:6] = angles_of(rotations(np.eye(3)[2] * by[:, None]) @ rotations(states[:, 3:6]))
+    assert np.abs(there[:, 3:6] - states[:, 3:6]).max() > 0.09
+    here_seen, _ = frame.look(states.astype(np.float32), goals_along(frame, way))
+    there_seen, _ = frame.look(there.astype(np.float32), goals_along(frame, way + by))
+    # Tilts t turn as vectors do but for terms of t^2 / 2 = 0.00125 and their share of the heading.
+    np.testing.assert_allclose(here_seen, there_seen, atol=0.00125 / 0.08)
+    heading = states[:, 5] - way
+    np.testing.assert_allclose(
+        here_seen[:, [0, 1, 5]], np.stack([np.cos(heading), np.sin(heading), 0 * way], 1), atol=1e-5
+    )
+
+
 def test_renamed_legs_look_the_same_and_act_renamed() -> None:
     frame, states = frame_of("ant"), random_states("ant")
     env = make("ant", 1)
@@ -90,15 +127,16 @@ def test_the_goal_lies_ahead_within_an_eighth_of_a_turn_for_ant() -> None:
     assert (turned_goals[:, 0] > 0).all()
 
 
-@pytest.mark.parametrize("width", [29, 15])
-def test_the_reward_of_a_transition_is_kept(width: int) -> None:
-    frame, states, rng = frame_of("ant"), random_states("ant"), np.random.default_rng(1)
+@pytest.mark.parametrize(("env", "width"), [("ant", 29), ("ant", 15), ("dkitty", 43), ("dkitty", 18)])
+def test_the_reward_of_a_transition_is_kept(env: str, width: int) -> None:
+    frame, rng = frame_of(env), np.random.default_rng(1)
+    states = random_states(env) if env == "ant" else rng.normal(size=(COUNT, 43)).astype(np.float32)
     goals = rng.uniform(-1, 1, (COUNT, width)).astype(np.float32)
     columns = {
         "states": (states - frame.world.mean) / frame.world.std,
         "next_states": rng.normal(size=states.shape).astype(np.float32),
         "features": rng.normal(size=goals.shape).astype(np.float32),
-        "actions": rng.uniform(-1, 1, (COUNT, 8)).astype(np.float32),
+        "actions": rng.uniform(-1, 1, (COUNT, 8 if env == "ant" else 12)).astype(np.float32),
     }
     seen = seen_transitions(frame, columns, goals)
     rewards = (columns["features"] * goals).sum(-1)

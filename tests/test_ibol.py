@@ -18,6 +18,7 @@ from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.methods import ibol as method
 from ibol.methods.ibol import Batch, IBOLConfig, IBOLTrainer
+from ibol.methods.pathwise import LinearDynamics, fit_dynamics
 from ibol.presets import build
 from ibol.skills.env import SkillEnv
 from ibol.skills.policy import LINEARIZER_FILE, load_skills
@@ -35,6 +36,21 @@ def batch_of(learning: IBOLTrainer, epoch: int = 0) -> Batch:
     shape = (learning.config.episodes_per_epoch, learning.config.latent_dim)
     u = np.random.default_rng(epoch).standard_normal(shape).astype(np.float32)
     return learning.batch(method.columns_of(learning.explore(u, epoch), u))
+
+
+def dynamics_of(batch: Batch) -> LinearDynamics:
+    return fit_dynamics(batch.encoded, batch.goals, batch.lengths)
+
+
+def loss_gradient(
+    networks: method.Networks, batch: Batch, marginal: jax.Array, settings: IBOLConfig
+) -> method.Networks:
+    old, key = method.sampling_distribution(networks.sampling, batch), jax.random.key(0)
+
+    def loss(networks: method.Networks) -> jax.Array:
+        return method.losses(networks, batch, None, marginal, old, dynamics_of(batch), key, settings)[0]
+
+    return jax.grad(loss)(networks)
 
 
 def norms(tree: object) -> list[float]:
@@ -64,13 +80,12 @@ def test_neither_loss_reaches_the_others_networks() -> None:
     learning = trainer()
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
     nothing = jnp.zeros(len(batch.u))
-    old = method.sampling_distribution(networks.sampling, batch)
 
     def skill_part(networks: method.Networks) -> jax.Array:
         terms, _ = method.objective(networks, batch, jax.random.split(jax.random.key(0), 3)[0], settings)
         return method.skill_objective(terms, settings).mean()
 
-    grads = jax.grad(lambda n: method.losses(n, batch, None, nothing, old, jax.random.key(0), settings)[0])(networks)
+    grads = loss_gradient(networks, batch, nothing, settings)
     skill = jax.grad(skill_part)(networks)
     assert max(norms(skill.sampling)) == 0
     assert min(norms(grads.sampling)[:2]) > 0
@@ -113,9 +128,8 @@ def test_steps_after_the_end_change_nothing() -> None:
     networks, settings, key = learning.training.networks, learning.config, jax.random.key(0)
     results = []
     for data in (short, changed):
-        old = method.sampling_distribution(networks.sampling, data)
         term = method.marginal(networks.sampling, data, key, settings)
-        gradient = jax.grad(lambda n: method.losses(n, data, None, term, old, key, settings)[0])(networks)  # noqa: B023
+        gradient = loss_gradient(networks, data, term, settings)
         results.append((term, gradient))
     for a, b in zip(jax.tree.leaves(results[0]), jax.tree.leaves(results[1]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
@@ -125,11 +139,9 @@ def test_without_clipping_the_sampling_policy_follows_reinforce() -> None:
     learning = trainer()
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
     term = method.marginal(networks.sampling, batch, jax.random.key(1), settings)
-    old = method.sampling_distribution(networks.sampling, batch)
-    key = jax.random.key(0)
-    terms, _ = method.objective(networks, batch, jax.random.split(key, 3)[0], settings)
+    terms, _ = method.objective(networks, batch, jax.random.split(jax.random.key(0), 3)[0], settings)
     returns = method.returns_of(terms, term, settings)
-    found = jax.grad(lambda n: method.losses(n, batch, None, term, old, key, settings)[0])(networks).sampling
+    found = loss_gradient(networks, batch, term, settings).sampling
 
     def reinforce(policy: method.BetaPolicy) -> jax.Array:
         log_prob = method.sampling_distribution(policy, batch).log_prob(batch.goals)
@@ -139,27 +151,30 @@ def test_without_clipping_the_sampling_policy_follows_reinforce() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
-def test_the_pathwise_gain_is_the_objective_and_moves_the_sampling_policy_alone() -> None:
-    learning = trainer(pathwise=True)
+@pytest.mark.parametrize("pathwise", ["goals", "states"])
+def test_the_pathwise_gain_is_the_objective_and_moves_the_sampling_policy_alone(pathwise: str) -> None:
+    learning = trainer(pathwise=pathwise)
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
-    old, key = method.sampling_distribution(networks.sampling, batch), jax.random.key(0)
+    old, key, dynamics = method.sampling_distribution(networks.sampling, batch), jax.random.key(0), dynamics_of(batch)
     terms, latents = method.objective(networks, batch, key, settings)
-    gain = method.pathwise_gain(networks, batch, old, latents, key, settings)
+    gain = method.pathwise_gain(networks, batch, old, latents, dynamics, key, settings)
     marginal = method.marginal(networks.sampling, batch, key, settings)
-    np.testing.assert_allclose(gain, terms.imitation - settings.alpha * marginal, rtol=1e-3, atol=1e-3)
-    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, key, settings).mean())(networks)
+    whole = method.returns_of(terms, marginal, settings)
+    expected = whole if pathwise == "states" else terms.imitation - settings.alpha * marginal
+    np.testing.assert_allclose(gain, expected, rtol=1e-3, atol=1e-3)
+    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, dynamics, key, settings).mean())(networks)
     assert min(norms(grads.sampling)[:2]) > 0
     assert max(norms(grads.skill) + norms(grads.encoder)) == 0
 
 
 def test_the_pathwise_gain_sharpens_goals_that_the_skill_policy_knows() -> None:
     """Against a fixed skill policy and without the marginal, goals move to where the skill policy has its mode."""
-    learning = trainer(pathwise=True, alpha=0.0)
+    learning = trainer(pathwise="goals", alpha=0.0)
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
-    old, key = method.sampling_distribution(networks.sampling, batch), jax.random.key(0)
+    old, key, dynamics = method.sampling_distribution(networks.sampling, batch), jax.random.key(0), dynamics_of(batch)
     latents = jnp.zeros((1, *batch.u.shape))
     target = method.latent_policy(networks.skill, batch.states, latents[0]).mode
-    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, key, settings).mean())(networks)
+    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, dynamics, key, settings).mean())(networks)
     moved = jax.tree.map(lambda value, grad: value + 0.5 * grad, networks.sampling, grads.sampling)
     before, after = (jnp.abs(d.mode - target).mean() for d in (old, method.sampling_distribution(moved, batch)))
     assert after < 0.9 * before

@@ -66,3 +66,15 @@ def test_a_heavier_latent_is_heard_among_many_states() -> None:
 
     assert heard(1.0) < 0.2
     assert heard(4.0) > 2 * heard(1.0)
+
+
+def test_a_concentrated_policy_starts_with_little_noise() -> None:
+    inputs = jax.random.normal(jax.random.key(2), (2000, 7))
+
+    def deviation(concentration: float) -> float:
+        config = PolicyGradientConfig(hidden=(32, 32), concentration=concentration)
+        policy = create_latent_policy(5, 3, config, jax.random.key(3))(inputs)
+        return float((policy.sample(jax.random.key(4)) - policy.mode).std())
+
+    assert 0.4 < deviation(0.0) < 0.6
+    assert 0.2 < deviation(8.0) < 0.27

@@ -18,6 +18,7 @@ Unsupervised skill discovery in continuous control (IBOL, ICML 2021).
 train
   linearize ENV     phase 1: a policy that moves the state in any asked direction
   discover ENV      phase 2: skills, on top of a linearizer
+  downstream TASK   a controller that solves a task with skills, or without
   sac ENV           plain SAC on an environment's own reward
   resume RUN        continue an interrupted run exactly where it stood
   sweep NAME        a grid of runs and their common figure, such as the paper's on PointEnv
@@ -26,12 +27,17 @@ use
   plot RUN...       draw where skills or linearizers go, or another figure of the paper
   video RUN         film skills, linearizers or policies
   report RUN...     one HTML page with all about runs
+  imitation-set RUN...
+                    ways of skills for half_cheetah_imitation to follow
 look up
-  envs              environments and their sizes
+  envs              environments and tasks, and their sizes
   presets [COMMAND] settings of the presets, side by side
   normalize ENV     observation statistics under random actions
 
 'ibol COMMAND --help' explains a command; 'ibol --version' prints the version."""
+
+
+_ENV = "A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -71,6 +77,7 @@ def _train(command: str, description: str, default_method: str | None = None) ->
 
     def run_command(argv: list[str]) -> None:
         from ibol import methods, presets
+        from ibol.envs import TASKS
         from ibol.envs.settings import EnvSettings
         from ibol.runs.loop import RunSettings
 
@@ -78,11 +85,11 @@ def _train(command: str, description: str, default_method: str | None = None) ->
         if default_method is not None and name not in methods.DISCOVERY:
             raise unknown("method", name, methods.DISCOVERY)
         config_type = methods.find(name).CONFIG
+        metavar, known = ("TASK", f"One of {', '.join(TASKS)}.") if command == "downstream" else ("ENV", _ENV)
 
         @dataclass(frozen=True)
         class Train:
-            env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
-            """A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."""
+            env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar=metavar, help=known)]
             settings: config_type  # type: ignore[valid-type]
             """How it learns; the preset gives the defaults."""
             env_settings: EnvSettings
@@ -103,7 +110,7 @@ def _train(command: str, description: str, default_method: str | None = None) ->
         preset = _peek(argv, "--preset") or presets.DEFAULT
         env = argv[0] if argv and not argv[0].startswith("-") else ""
         for _ in range(2):
-            defaults = presets.build(config_type, name, preset, env)
+            defaults = presets.build(config_type, name, preset, env, _peek(argv, "--skills") or "")
             start = kind(
                 env=env or tyro.MISSING, settings=defaults, env_settings=EnvSettings(), run_settings=RunSettings(),
                 preset=preset,
@@ -256,7 +263,7 @@ def _video(argv: list[str]) -> None:
     @dataclass(frozen=True)
     class Video:
         run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-        """A run of 'ibol discover', 'ibol linearize' or 'ibol sac', or the name of a bundled linearizer."""
+        """A run of 'ibol discover', 'linearize', 'downstream' or 'sac', or the name of a bundled linearizer."""
         latents: str | None = None
         """What to show: '8 directions' (default), 'grid', or values such as '0,1.5; 1.5,0'; a linearizer's goals."""
         output: Path = Path("film.mp4")
@@ -314,6 +321,34 @@ def _report_page(argv: list[str]) -> None:
         given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
     )
     print(f"written to {given.output}: open it in a browser")
+
+
+def _imitation_set(argv: list[str]) -> None:
+    from ibol.downstream.imitation import make_imitation_set
+    from ibol.evaluation.runs import check_free
+
+    @dataclass(frozen=True)
+    class ImitationSet:
+        runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Runs of 'ibol discover' in one environment."""
+        output: Path = Path("imitation.safetensors")
+        """The file to write."""
+        trajectories: int = 1000
+        """Random skills of each run."""
+        seed: int = 0
+        """Decides latents, initial states and samples."""
+        overwrite: bool = False
+        """Replace the file if it exists."""
+        quiet: bool = False
+        """Show no progress."""
+
+    about = "Keep the ways of random skills, for half_cheetah_imitation to follow."
+    given = _parse(ImitationSet, argv, "imitation-set", about)
+    check_free(given.output, overwrite=given.overwrite, flag="--output")
+    count = make_imitation_set(
+        given.runs, given.output, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
+    )
+    print(f"written to {given.output}: {count} ways")
 
 
 def _envs(argv: list[str]) -> None:
@@ -393,12 +428,14 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "linearize": _train("linearize", "Train a linearizer: a policy that moves the state in any asked direction."),
     "discover": _train("discover", "Discover skills without any reward.", default_method="ibol"),
     "sac": _train("sac", "Train plain SAC on an environment's own reward."),
+    "downstream": _train("downstream", "Solve a task with skills, or with plain SAC: the goal's distance goes down."),
     "resume": _resume,
     "sweep": _sweep,
     "evaluate": _evaluate,
     "plot": _plot,
     "video": _video,
     "report": _report_page,
+    "imitation-set": _imitation_set,
     "envs": _envs,
     "presets": _presets,
     "normalize": _normalize,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ibol import presets
-from ibol.envs import ROBOTS, make, names, sizes
+from ibol.envs import ROBOTS, TASKS, make, names, sizes
 from ibol.learners.normalizer import Normalizer
 from ibol.methods import find
 
@@ -29,12 +29,18 @@ def show(table: Table) -> None:
 def envs_table() -> Table:
     """The environments that come with ibol."""
     table = Table("environment", "state", "action", "steps", "location", "Gymnasium id", "what it is")
-    for name in names():
+    for name in [*names(), *TASKS]:
+        if name == next(iter(TASKS)):
+            table.add_section()
+        gym_id = "ibol/" + "".join(part.capitalize() for part in name.split("_")) + "-v0"
+        if name in TASKS and TASKS[name].goal_range is None:  # it is as large as the ways that it is given
+            table.add_row(name, *[""] * 4, gym_id, TASKS[name].summary)
+            continue
         env = make(name)
-        summary = ROBOTS[name].summary if name in ROBOTS else _POINT_SUMMARY
         state, action = sizes(env)
         location = ", ".join(map(str, env.location_dims))
-        gym_id = "ibol/" + "".join(part.capitalize() for part in name.split("_")) + "-v0"
+        described = ROBOTS.get(name, TASKS.get(name))
+        summary = _POINT_SUMMARY if described is None else described.summary
         table.add_row(name, str(state), str(action), str(env.horizon), location, gym_id, summary)
     table.caption = "Any Gymnasium id, or module:function that makes a Gymnasium environment, works in their place."
     return table
@@ -90,7 +96,8 @@ def evaluation_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
 
 def _who(row: Mapping[str, Any]) -> dict[str, str]:
     if "policy" not in row:
-        return {"run": row["run"], "environment": row["env"]}
+        solving = {"skills": row["method"]} if "method" in row else {}
+        return {"run": row["run"], "environment": row["env"], **solving}
     trained = row["policy"] == "skills"
     return {
         "run": row["run"] if trained else "",

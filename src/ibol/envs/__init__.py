@@ -1,4 +1,4 @@
-"""Environments: the paper's robots and PointEnv, batched, and anybody's Gymnasium environment.
+"""Environments: the paper's robots, PointEnv and downstream tasks, batched, and anybody's Gymnasium environment.
 
 env = ibol.make("ant", num_envs=64)
 obs, info = env.reset(seed=0)
@@ -10,14 +10,19 @@ from typing import Any, Protocol
 from gymnasium.vector import AutoresetMode
 
 from ibol.envs.base import BatchedEnv
+from ibol.envs.dkitty import DKittyEnv
 from ibol.envs.gym_env import Factory, GymEnv
 from ibol.envs.point import PointEnv
 from ibol.envs.robot_env import RobotEnv
 from ibol.envs.robots import ROBOTS, Robot
 from ibol.envs.single import register_envs
+from ibol.envs.tasks import TASKS, Task, TaskEnv, make_task
 from ibol.errors import IbolError
 
-__all__ = ["ROBOTS", "BatchedEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "make", "names", "sizes"]
+__all__ = [
+    "ROBOTS", "TASKS", "BatchedEnv", "DKittyEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "Task", "TaskEnv", "make",
+    "names", "sizes",
+]  # fmt: skip
 
 Env = BatchedEnv | GymEnv
 
@@ -30,7 +35,7 @@ class Batch(Protocol):
     single_observation_space: Any
     single_action_space: Any
 
-    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | list[int | None] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start new episodes."""
         ...
 
@@ -40,7 +45,7 @@ class Batch(Protocol):
 
 
 def names() -> list[str]:
-    """The names of the environments that come with `ibol`."""
+    """The names of the environments that come with `ibol`, without the tasks in them (`TASKS`)."""
     return [*ROBOTS, "point"]
 
 
@@ -63,24 +68,38 @@ def make(
     """Make `num_envs` copies of an environment as one Gymnasium `VectorEnv`.
 
     Args:
-        env: a name of `ibol.envs.names()`, a Gymnasium id, `module:function`, or a function that makes a Gymnasium
-            environment with Box spaces.
+        env: a name of `ibol.envs.names()` or `ibol.envs.TASKS`, a Gymnasium id, `module:function`, or a function that
+            makes a Gymnasium environment with Box spaces.
         num_envs: how many copies are stepped together.
         num_threads: threads that step a robot's simulations (None: one for each core).
         seed: environment `i` starts from `seed + i`.
         horizon: episode length in steps (None: the environment's own).
         location_dims: for an own environment, the state dimensions that say where the agent is.
         autoreset: what happens when an episode ends (see `BatchedEnv`).
-        options: `terminate=False` for a robot whose episodes always last for the whole horizon;
+        options: `terminate=False` for a robot whose episodes always last for the whole horizon; `randomize=False`
+            for a D'Kitty with the same dynamics in every episode;
+            `goal_range=20.0` for other goals of a task, `imitation_set=FILE` for half_cheetah_imitation;
             `processes=True` to run each copy of an own environment in a process of its own.
     """
-    if isinstance(env, str) and env in names() and location_dims is not None:
+    if isinstance(env, str) and (env in names() or env in TASKS) and location_dims is not None:
         raise IbolError(f"location_dims are for own environments; those of {env} are fixed")
+    if "randomize" in options and env != "dkitty":
+        raise IbolError(f"randomize is for dkitty, whose dynamics are random; leave it out for {env}")
     if env == "point":
         return PointEnv(num_envs=num_envs, seed=seed, horizon=horizon, autoreset=autoreset, **options)
     if isinstance(env, str) and env in ROBOTS:
-        return RobotEnv(
+        return (DKittyEnv if env == "dkitty" else RobotEnv)(
             ROBOTS[env],
+            num_envs=num_envs,
+            num_threads=num_threads,
+            seed=seed,
+            horizon=horizon,
+            autoreset=autoreset,
+            **options,
+        )
+    if isinstance(env, str) and env in TASKS:
+        return make_task(
+            env,
             num_envs=num_envs,
             num_threads=num_threads,
             seed=seed,
@@ -99,4 +118,4 @@ def make(
     )
 
 
-register_envs(names())
+register_envs([*names(), *TASKS])

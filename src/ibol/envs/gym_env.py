@@ -143,10 +143,10 @@ def find_factory(name: str) -> Factory:
         if callable(found):
             return found
         raise IbolError(f"the module {module_name!r} has no environment or function {attribute!r}")
-    from ibol.envs import names
+    from ibol.envs import TASKS, names
 
     hint = ", a Gymnasium id such as 'Pendulum-v1', or 'module:function' that makes a Gymnasium environment"
-    raise unknown("environment", name, names(), hint)
+    raise unknown("environment", name, [*names(), *TASKS], hint)
 
 
 def _time_limit(env: gymnasium.Env[Any, Any]) -> int | None:

@@ -21,6 +21,8 @@ class RobotEnv(BatchedEnv):
     episode also terminates when the robot has fallen and cannot move on.
     """
 
+    extra_dims = 0  # of a state that is more than qpos and qvel
+
     def __init__(
         self,
         robot: Robot,
@@ -37,14 +39,14 @@ class RobotEnv(BatchedEnv):
             raise IbolError(f"num_threads is {num_threads}, but at least 1 thread is needed")
         self.robot = robot
         self.terminate = terminate
-        self.end_when_fallen = end_when_fallen
+        self.end_when_fallen = end_when_fallen or (terminate and robot.terminates_when_fallen)
         self.model = load_model(robot)
         self.dt = robot.frame_skip * self.model.opt.timestep
         nq, nv = self.model.nq, self.model.nv
         super().__init__(
             robot.name,
             num_envs=num_envs,
-            state_dim=nq + nv,
+            state_dim=nq + nv + self.extra_dims,
             action_dim=self.model.nu,
             horizon=robot.horizon if horizon is None else horizon,
             location_dims=robot.location_dims,
@@ -88,11 +90,11 @@ class RobotEnv(BatchedEnv):
         if self._floats:
             state[:, 3:7] /= np.linalg.norm(state[:, 3:7], axis=1, keepdims=True)
         self._state[ids] = state
-        return self._observation(state)
+        return self._observation(state, np.zeros((len(ids), self.model.nu)))
 
     def _advance(self, actions: Floats, ids: Ints | None) -> tuple[Floats, Floats, Bools, Bools]:
         robot = self.robot
-        ctrl = actions * self._ctrl_scale + self._ctrl_offset
+        ctrl = self._controls(actions)
         self._ctrl[:] = ctrl
         x_before = self._qpos[:, 0].copy()
         diverged = np.zeros(self.num_envs, bool)
@@ -103,7 +105,7 @@ class RobotEnv(BatchedEnv):
                 self._batch.step(ids, nstep=robot.frame_skip)
             except SimulationError as error:
                 diverged[error.ids] = True
-        obs = self._observation(self._state.copy())
+        obs = self._observation(self._state.copy(), actions)
         diverged |= self._batch.warning[:, _DIVERGED, 1].any(axis=1)
         if not np.isfinite(obs).all():
             diverged |= ~np.isfinite(obs).all(axis=1)
@@ -118,7 +120,12 @@ class RobotEnv(BatchedEnv):
             terminated |= has_fallen(robot, obs)
         return obs, reward, terminated, diverged
 
-    def _observation(self, state: Floats) -> Floats:
+    def _controls(self, actions: Floats) -> Floats:
+        """What the actuators get."""
+        return actions * self._ctrl_scale + self._ctrl_offset
+
+    def _observation(self, state: Floats, actions: Floats) -> Floats:
+        """States (N, n) from qpos and qvel (N, nq + nv), which may be changed, and the actions that led there."""
         clip = self.robot.velocity_clip
         if clip is not None:
             np.clip(state[:, self._nq :], -clip, clip, out=state[:, self._nq :])

@@ -1,4 +1,4 @@
-"""The paper's robots as data, and the loading of their models from the installed Gymnasium package."""
+"""The paper's robots as data, and the loading of their models."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +10,8 @@ import gymnasium
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
+
+_MODELS = Path(__file__).parent / "models"
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,11 @@ class Robot:
     location_dims: tuple[int, ...]
     """Where the robot is: the dimensions that the linearizer does not see and the metrics look at."""
     control_cost: float
-    fallen: Literal["upside_down", "lying", "never"] = "never"
-    """How it can end up unable to move on: rolled over (free), or pitched by more than a radian (in a plane)."""
+    rotation: Literal["pitch", "quaternion", "angles"] = "pitch"
+    """How the torso turns: in a plane, or in space, with a quaternion or angles about x, y and z after its position."""
+    fallen: Literal["upside_down", "lying", "tipped", "never"] = "never"
+    """How it can end up unable to move on: rolled over, pitched by more than a radian (in a plane), or tilted."""
+    terminates_when_fallen: bool = False
     alive_reward: float = 0.0
     forward_weight: float = 1.0
     velocity_clip: float | None = None
@@ -44,6 +49,8 @@ class Robot:
     """What the model file asks for through the deprecated `settotalmass`."""
     camera: tuple[float, float, float] = (90.0, -12.0, 3.8)
     """From where films look at it: azimuth, elevation (degrees) and distance (metres)."""
+    square: float = 2.0
+    """Side of a square of the films' floor (metres)."""
     symmetry_generators: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = ()
     """Exchanges of position, rotation and joints that leave the physics as it is (see `symmetry.py`)."""
 
@@ -61,6 +68,7 @@ ROBOTS: dict[str, Robot] = {
             qvel_noise=0.1,
             qvel_noise_is_normal=True,
             location_dims=(0, 1),
+            rotation="quaternion",
             fallen="upside_down",
             control_cost=0.5,
             alive_reward=1.0,
@@ -116,6 +124,7 @@ ROBOTS: dict[str, Robot] = {
             qvel_noise=0.01,
             qvel_noise_is_normal=False,
             location_dims=(0, 1),
+            rotation="quaternion",
             fallen="upside_down",
             control_cost=0.1,
             alive_reward=5.0,
@@ -130,6 +139,31 @@ ROBOTS: dict[str, Robot] = {
                 ),  # left and right limbs; nearly, as the left leg has a little more armature and stiffness
             ),
         ),
+        Robot(
+            name="dkitty",
+            summary="four-legged with servos, with new dynamics in every episode; terminates when it tips over",
+            model_file="dkitty.xml",
+            frame_skip=40,
+            horizon=200,
+            qpos_noise=0.0,
+            qvel_noise=0.0,
+            qvel_noise_is_normal=False,
+            location_dims=(0, 1),
+            rotation="angles",
+            fallen="tipped",
+            terminates_when_fallen=True,
+            control_cost=0.0,
+            forward_weight=0.0,
+            camera=(70.0, -33.0, 0.9),
+            square=0.25,
+            symmetry_generators=(
+                (
+                    (-1, 2, 3),
+                    (1, -2, -3),
+                    (-4, 5, 6, -1, 2, 3, -10, 11, 12, -7, 8, 9),
+                ),  # left and right legs
+            ),
+        ),
     )
 }
 
@@ -140,12 +174,16 @@ def has_fallen(robot: Robot, states: NDArray[np.floating]) -> NDArray[np.bool_]:
         return np.asarray(states[..., 4] ** 2 + states[..., 5] ** 2 > 0.5)  # its own upward axis points down
     if robot.fallen == "lying":
         return np.asarray(np.abs(states[..., 2]) > 1.0)
+    if robot.fallen == "tipped":
+        return np.asarray(states[..., -1] < 0.95)  # the cosine between its own upward axis and the world's
     return np.zeros(states.shape[:-1], bool)
 
 
 def load_model(robot: Robot, change: Callable[[Any], None] = lambda spec: None) -> Any:
-    """The robot's `mujoco.MjModel`, read from the files that Gymnasium ships; `change` may alter its `MjSpec`."""
-    path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / robot.model_file
+    """The robot's `mujoco.MjModel`, read from our own or Gymnasium's files; `change` may alter its `MjSpec`."""
+    path = _MODELS / robot.model_file
+    if not path.is_file():
+        path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / robot.model_file
     with quiet_mujoco():
         spec = mujoco.MjSpec.from_file(str(path))
         change(spec)

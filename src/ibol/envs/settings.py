@@ -18,12 +18,16 @@ class EnvSettings:
     """For an own environment: the state dimensions that say where the agent is."""
     num_threads: int | None = None
     """Threads that step the simulations (default: one for each core)."""
+    randomize: bool = True
+    """For dkitty: draw its dynamics anew for every episode."""
 
     def make(self, env: str, num_envs: int, **options: Any) -> Env:
         """A batch of `num_envs` copies for whole episodes: one that has ended rests until the next reset.
 
         `options` are further arguments of `ibol.make`.
         """
+        if not self.randomize:
+            options["randomize"] = False
         return make(
             env,
             num_envs,

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ibol.envs.robots import Robot
 
+Blocks = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
 
 @dataclass(frozen=True)
 class Symmetries:
@@ -34,10 +36,11 @@ def symmetries(robot: Robot, model: Any) -> Symmetries:
     counted from 1, negative if its sign changes. Velocities go as their positions do, actions as their joints.
     """
     actuated = model.jnt_qposadr[model.actuator_trnid[:, 0]]  # the position that each action drives
-    n = model.nq + model.nv
+    exchange_of = _EXCHANGES[robot.rotation]
+    generators = [exchange_of(model.nq, g) for g in robot.symmetry_generators]
+    n = len(generators[0][0]) if generators else model.nq + model.nv
     identity = np.stack([np.arange(n), np.ones(n, int)])
     found = [identity]
-    generators = [_state_exchange(model.nq, g) for g in robot.symmetry_generators]
     for exchange in found:  # grows while it is walked through
         for index, sign in generators:
             made = np.stack([exchange[0][index], sign * exchange[1][index]])
@@ -54,12 +57,27 @@ def symmetries(robot: Robot, model: Any) -> Symmetries:
     )
 
 
-def _state_exchange(
-    nq: int, generator: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _floating_exchange(nq: int, generator: Blocks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Index and sign for a free-floating robot: x, y, z, a quaternion and joints, then their velocities."""
-    position, rotation, joints = (np.array(block) for block in generator)
-    values = [position, [4], np.sign(rotation) * (np.abs(rotation) + 4), np.sign(joints) * (np.abs(joints) + 7)]
-    values += [np.sign(v) * (np.abs(v) + start) for v, start in ((position, nq), (rotation, nq + 3), (joints, nq + 6))]
-    signed = np.concatenate(values)
+    position, rotation, joints = generator
+    return _signed(
+        (position, 0), ((4,), 0), (rotation, 4), (joints, 7), (position, nq), (rotation, nq + 3), (joints, nq + 6)
+    )
+
+
+def _servo_exchange(nq: int, generator: Blocks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Index and sign for D'Kitty: x, y, z, angles and joints, the joints' velocities and actions, uprightness."""
+    position, rotation, joints = generator
+    count = len(joints)
+    return _signed(
+        (position, 0), (rotation, 3), (joints, 6), (joints, nq), (joints, nq + count), ((1,), nq + 2 * count)
+    )
+
+
+def _signed(*blocks: tuple[tuple[int, ...], int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Index and sign of blocks of values and where each block begins."""
+    signed = np.concatenate([np.sign(values) * (np.abs(values) + start) for values, start in blocks])
     return np.abs(signed) - 1, np.sign(signed)
+
+
+_EXCHANGES = {"pitch": _floating_exchange, "quaternion": _floating_exchange, "angles": _servo_exchange}

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ibol.downstream.hierarchy import SKILLS_COPY
 from ibol.errors import IbolError
 from ibol.runs.directory import RunDirectory
 
-_ASIDE = ("linearizer", "evaluate_every", "evaluation_trajectories")  # what does not make another setting
+_ASIDE = (
+    "linearizer", "skills", "imitation_set", "evaluate_every", "evaluation_trajectories",
+)  # what does not make another setting  # fmt: skip
 _IN_NAME = ("encoder_sees", "policy_sees")
 
 
@@ -47,8 +50,16 @@ def group_runs(paths: Sequence[Path]) -> list[Group]:
 
 
 def method_name(run: RunDirectory) -> str:
-    """The method as the paper writes it: -L on a linearizer (IBOL always is), -XY if encoders see locations only."""
+    """The method as the paper writes it: -L on a linearizer (IBOL always is), -XY if encoders see locations only.
+
+    A downstream run is called after the method whose skills it uses.
+    """
     command, settings, skills = run.config["command"], run.config["settings"], run.config.get("skills")
+    if command == "downstream":
+        if settings["skills"] == "none":
+            return "SAC"
+        chosen = method_name(RunDirectory.open(run.path / SKILLS_COPY))
+        return chosen if settings["controller"] == "sac" else f"{chosen} planner"
     if skills is None:
         return "linearizer" if command == "linearize" else command.upper()
     name = command.upper()

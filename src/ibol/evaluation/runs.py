@@ -9,6 +9,7 @@ import numpy as np
 
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
+from ibol.evaluation.downstream import evaluate_downstream
 from ibol.evaluation.skills import evaluate_skills
 from ibol.learners.rollout import Trajectories, collect
 from ibol.linearizer.evaluation import evaluate_linearizer, random_goal_paths
@@ -35,7 +36,7 @@ def evaluate_runs(
     references: bool = True,
     quiet: bool = False,
 ) -> list[Row]:
-    """One row of numbers for each run; for skills see `evaluate_skills`.
+    """One row of numbers for each run; for skills see `evaluate_skills`, for tasks `evaluate_downstream`.
 
     A policy gets its return over `episodes`, next to that of random actions; a linearizer its reach for goals along the
     location, and its state coverage by `trajectories` random location goals, counted in cells between the extremes of
@@ -45,13 +46,15 @@ def evaluate_runs(
         raise IbolError("name at least one run directory to evaluate")
     runs = list(dict.fromkeys(runs))
     skilled = [run for run in runs if "skills" in RunDirectory.open(run).config]
-    policies = {run: load_policy(run) for run in runs if run not in skilled}
+    solving = [run for run in runs if RunDirectory.open(run).config["command"] == "downstream"]
+    policies = {run: load_policy(run) for run in runs if run not in skilled + solving}
     start = derive(seed, "evaluation")
     rows: list[Row] = []
     if skilled:
         rows += evaluate_skills(
             skilled, trajectories=trajectories, bins=bins, k=k, seed=seed, references=references, quiet=quiet
         )
+    rows += evaluate_downstream(solving)
     linearizers = {run: policy for run, policy in policies.items() if isinstance(policy, Linearizer)}
     coverage = linearizer_coverage(list(linearizers.values()), trajectories=trajectories, seed=start, quiet=quiet)
     covered = dict(zip(linearizers, coverage, strict=True))

@@ -20,7 +20,7 @@ from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive
 from ibol.skills.policy import load_skills
 
-QUATERNION = (3, 4, 5, 6)  # of a free-floating robot's state
+ROTATION = {"quaternion": (3, 4, 5, 6), "angles": (3, 4, 5)}  # in a state; the last value is the heading's
 EPISODES = 6  # of each of the 8 latents, as the paper's
 
 
@@ -88,10 +88,12 @@ def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -
     groups = group_runs(runs)
     for run in runs:
         skills = load_skills(run)
-        if skills.env not in ROBOTS or ROBOTS[skills.env].location_dims != (0, 1):
-            floating = ", ".join(name for name, robot in ROBOTS.items() if robot.location_dims == (0, 1))
+        robot = ROBOTS.get(skills.env)
+        if robot is None or robot.rotation not in ROTATION:
+            floating = ", ".join(name for name, other in ROBOTS.items() if other.rotation in ROTATION)
             raise IbolError(f"{run} is of {skills.env}, but only free robots turn: {floating}")
-        found = skill_rollouts(run, which="line", trajectories=count, seed=options.seed, state_dims=QUATERNION)
+        dims = ROTATION[robot.rotation]
+        found = skill_rollouts(run, which="line", trajectories=count, seed=options.seed, state_dims=dims)
         directory = RunDirectory.open(run)
         title = f"{method_name(directory)}, seed {directory.config['seed']}, {count} latents"
         panels.append(OrientationPanel(title, "latent z₁", found.latents[:, 0], found.locations))
@@ -99,11 +101,11 @@ def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -
         if skills.linearizer is not None and source not in compared:
             compared.add(source)
             goals = np.zeros((count, skills.linearizer.goal_dim), np.float32)
-            goals[:, QUATERNION[-1]] = np.linspace(-1, 1, count)
+            goals[:, dims[-1]] = np.linspace(-1, 1, count)
             states = skills.linearizer.rollout(goals, seed=derive(options.seed, "orientation")).states
             title = f"linearizer alone, {count} goals"
             varied = "goal of the orientation"
-            panels.append(OrientationPanel(title, varied, goals[:, QUATERNION[-1]], states[:, :, list(QUATERNION)]))
+            panels.append(OrientationPanel(title, varied, goals[:, dims[-1]], states[:, :, list(dims)]))
     plot_orientations(
         panels, output, title=f"Torso's x-axis from above, latents from {-LINE:g} to {LINE:g}\n{setting_of(groups)}"
     )

@@ -25,12 +25,15 @@ class OrientationPanel:
     varied: str
     """What the values are."""
     values: NDArray[np.float32]  # (N,)
-    quaternions: NDArray[np.float32]  # (N, T + 1, 4), w first
+    rotations: NDArray[np.float32]  # (N, T + 1, 4), quaternions with w first, or (N, T + 1, 3), angles about x, y, z
 
 
-def torso_axis(quaternions: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The torso's own x-axis seen from above, (..., 2), from quaternions (..., 4)."""
-    w, x, y, z = np.moveaxis(quaternions / np.linalg.norm(quaternions, axis=-1, keepdims=True), -1, 0)
+def torso_axis(rotations: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The torso's own x-axis seen from above, (..., 2), from quaternions (..., 4) or angles (..., 3)."""
+    if rotations.shape[-1] == 3:
+        x, y, z = np.moveaxis(rotations, -1, 0)
+        return np.stack([np.cos(y) * np.cos(z), np.cos(x) * np.sin(z) + np.sin(x) * np.sin(y) * np.cos(z)], axis=-1)
+    w, x, y, z = np.moveaxis(rotations / np.linalg.norm(rotations, axis=-1, keepdims=True), -1, 0)
     return np.stack([1 - 2 * (y**2 + z**2), 2 * (x * y + w * z)], axis=-1)
 
 
@@ -38,7 +41,7 @@ def plot_orientations(panels: Sequence[OrientationPanel], output: Path, *, title
     """A trace starts in the middle; after a part t of the episode it stands at t times the torso's axis."""
     figure = Figure(figsize=(4.4 * len(panels), 4.6), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        axis = torso_axis(panel.quaternions)
+        axis = torso_axis(panel.rotations)
         traces = axis * np.linspace(0, 1, axis.shape[1])[:, None]
         scale = Normalize(float(panel.values.min()), float(panel.values.max()))
         axes.add_collection(LineCollection(list(traces), colors=_COLOURS(scale(panel.values)), linewidths=1.0))

@@ -12,12 +12,19 @@ _PAPER, _GRID, _INK = (250, 250, 248), (226, 228, 230), (110, 116, 122)
 
 
 class Chart:
-    """Draws ways (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale."""
+    """Draws ways (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale, with goals if there are any."""
 
     def __init__(
-        self, ways: NDArray[np.floating], colours: NDArray[np.floating], width: int, height: int, seconds: float
+        self,
+        ways: NDArray[np.floating],
+        colours: NDArray[np.floating],
+        width: int,
+        height: int,
+        seconds: float,
+        goals: NDArray[np.floating] | None = None,
     ) -> None:
-        steps = ways.shape[1]
+        steps, count = ways.shape[1], len(ways)
+        ways = ways if goals is None else np.concatenate([ways, goals])
         if ways.shape[2] == 1:  # the place to the right, time downwards
             time = np.broadcast_to(np.arange(steps) * seconds, ways.shape[:2])
             points = np.stack([ways[:, :, 0], -time], axis=2)
@@ -30,7 +37,7 @@ class Chart:
             self._scale = np.full(2, 0.82 * float((np.array([width, height]) / np.maximum(high - low, 1e-3)).min()))
         self._size = (width, height)
         self._middle = (low + high) / 2
-        self._pixels = self._place(points)
+        self._pixels, self._goals = np.split(self._place(points), [count])
         self._colours = [tuple(round(255 * float(value)) for value in colour) for colour in colours]
         self._ground = self._grid(ways.shape[2])
 
@@ -39,6 +46,10 @@ class Chart:
         picture = self._ground.copy()
         pen = ImageDraw.Draw(picture)
         for i in range(len(self._pixels)) if chosen is None else [chosen]:
+            if len(self._goals):
+                (x, y), r = self._goals[i, step], 5 * _FINE
+                for slope in (-1, 1):
+                    pen.line(((x - r, y - slope * r), (x + r, y + slope * r)), fill=self._colours[i], width=2 * _FINE)
             points = [tuple(point) for point in self._pixels[i, : step + 1]]
             if len(points) > 1:
                 pen.line(points, fill=self._colours[i], width=2 * _FINE, joint="curve")

@@ -1,12 +1,13 @@
-"""What a film shows: one episode for each latent of skills, each goal of a linearizer, or one of a plain policy."""
+"""What a film shows: episodes for latents of skills, for goals of a linearizer or a task, or one of a plain policy."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.envs import RobotEnv
+from ibol.envs import RobotEnv, TaskEnv
 from ibol.errors import IbolError
 from ibol.figures.skills import RADIUS, eight_latents, is_discrete, latent_colours
 from ibol.linearizer.policy import Linearizer, load_linearizer
@@ -15,6 +16,7 @@ from ibol.skills.policy import Skills
 
 EIGHT, GRID = "8 directions", "grid"
 _MOST = 36  # latents in one film
+_TASK_EPISODES = 8
 _SECONDS = 0.05  # a step of an environment without a clock
 
 
@@ -29,6 +31,7 @@ class Episodes:
     location_dims: tuple[int, ...]
     seconds: float  # of one step
     directions: bool = False  # they are the eight directions of a plane, counter-clockwise from the right
+    goals: NDArray[np.floating] | None = None  # (N, T + 1, k), where the robot should be
 
     @property
     def steps(self) -> int:
@@ -42,9 +45,10 @@ def load_episodes(
     """Episodes of what `name` stands for: a run directory, or a bundled linearizer.
 
     Args:
-        name: a run of 'ibol discover', 'ibol linearize' or 'ibol sac', or a bundled linearizer's name.
+        name: a run of 'ibol discover', 'ibol linearize', 'ibol downstream' or 'ibol sac', or a bundled linearizer's
+            name.
         latents: "8 directions" (the default), "grid", or values such as "0,1.5; 1.5,0"; goals for a linearizer, along
-            its location. A plain policy has none.
+            its location. A plain policy has none, and a task has goals of its own.
         steps: the first steps of the episodes only.
         seed: decides initial states and samples.
         deterministic: the mode of the skill policy instead of samples.
@@ -54,6 +58,7 @@ def load_episodes(
     policy = load_policy(name) if Path(name).is_dir() else load_linearizer(name)
     env = policy.make_env(1)
     dims = env.location_dims
+    goals: NDArray[np.floating] | None = None
     if isinstance(policy, Skills):
         discrete = policy.description.discrete
         chosen = (parse_numbers if discrete else parse_latents)(latents or EIGHT, policy.latent_dim)
@@ -62,24 +67,39 @@ def load_episodes(
         colours = latent_colours(chosen)
     elif isinstance(policy, Linearizer):
         chosen = parse_latents(latents or EIGHT, len(dims), radius=1.0)
-        goals = np.zeros((len(chosen), policy.goal_dim), np.float32)
-        goals[:, list(dims)] = chosen
-        found = policy.rollout(goals, seed=seed)
+        asked = np.zeros((len(chosen), policy.goal_dim), np.float32)
+        asked[:, list(dims)] = chosen
+        found = policy.rollout(asked, seed=seed)
         labels, colours = [f"g = {_numbers(g)}" for g in chosen], latent_colours(RADIUS * chosen)
     elif latents is not None:
-        raise IbolError(f"{name} is a plain policy without latents: leave --latents out")
+        raise IbolError(f"{name} is a plain policy or solves a task, without latents to choose: leave --latents out")
+    elif isinstance(env, TaskEnv):
+        found = policy.rollout(_TASK_EPISODES, seed=seed)
+        chosen = np.zeros((len(found.states), 0), np.float32)
+        goals = env.places(found.states)
+        distances = env.distance(found.returns)
+        labels = [f"{distance:.1f} m off" for distance in distances]
+        colours = _shades(goals[:, -1])
     else:
         chosen = np.zeros((1, 0), np.float32)
         found, labels, colours = policy.rollout(1, seed=seed), [policy.env], latent_colours(chosen)
+    shown = min(steps or env.horizon, int(found.lengths.max())) + 1
     return Episodes(
-        env=policy.env,
+        env=env.task.robot if isinstance(env, TaskEnv) else policy.env,
         labels=tuple(labels),
         colours=colours,
-        states=found.states[:, : min(steps or env.horizon, int(found.lengths.max())) + 1],
+        states=found.states[:, :shown],
         location_dims=dims,
-        seconds=env.dt if isinstance(env, RobotEnv) else _SECONDS,
+        seconds=seconds_of(env),
         directions=chosen.shape[1] > 1 and (latents or EIGHT) == EIGHT and not is_discrete(chosen),
+        goals=None if goals is None else goals[:, :shown],
     )
+
+
+def seconds_of(env: Any) -> float:
+    """The time of one step."""
+    body = env.body if isinstance(env, TaskEnv) else env
+    return float(body.dt) if isinstance(body, RobotEnv) else _SECONDS
 
 
 def parse_latents(text: str, dims: int, radius: float = RADIUS) -> NDArray[np.float32]:
@@ -126,3 +146,8 @@ def parse_numbers(text: str, count: int) -> NDArray[np.float32]:
 def _numbers(values: NDArray[np.float32]) -> str:
     shown = ", ".join(f"{round(float(value), 2) + 0.0:g}" for value in values)
     return shown if len(values) == 1 else f"({shown})"
+
+
+def _shades(ends: NDArray[np.floating]) -> NDArray[np.floating]:
+    """A colour for each goal (N, k): those that latents in its direction would have."""
+    return latent_colours((2 * RADIUS * ends / max(float(np.abs(ends).max()), 1e-6)).astype(np.float32))

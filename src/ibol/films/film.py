@@ -84,15 +84,18 @@ def _painter(episodes: Episodes, width: int, height: int) -> Iterator[Draw]:
         chart = _chart(episodes, width, height)
         yield lambda i, step: chart.draw(step, i)
         return
+    goals = episodes.goals
     with Stage(robot, width, height) as stage:
-        yield lambda i, step: stage.draw(episodes.states[i, : step + 1], episodes.colours[i])
+        yield lambda i, step: stage.draw(
+            episodes.states[i, : step + 1], episodes.colours[i], None if goals is None else goals[i, step]
+        )
 
 
 def _chart(episodes: Episodes, width: int, height: int) -> Chart:
     if len(episodes.location_dims) not in (1, 2):
         raise IbolError(f"{episodes.env} has no location of 1 or 2 dimensions to draw: give --location-dims to train")
     ways = episodes.states[:, :, list(episodes.location_dims)]
-    return Chart(ways, episodes.colours, width, height, episodes.seconds)
+    return Chart(ways, episodes.colours, width, height, episodes.seconds, episodes.goals)
 
 
 def _frames(
@@ -145,6 +148,8 @@ def _tile(episodes: Episodes, draw: Draw, i: int, step: int, label: str) -> Imag
     """An episode at a step; below it where a robot is, which a camera that goes with it cannot show."""
     place = episodes.states[i, step, list(episodes.location_dims)]
     where = ", ".join(f"{name} {value:.1f} m" for name, value in zip("xy", place + 0.0, strict=False))
+    if episodes.goals is not None:
+        where += f", goal {np.linalg.norm(episodes.goals[i, step] - place):.1f} m away"
     return _framed(draw(i, step), label, where if episodes.env in ROBOTS else "", episodes.colours[i])
 
 

@@ -14,40 +14,44 @@ from ibol.films.backend import gl_context
 Image = NDArray[np.uint8]  # (height, width, 3)
 Colour = NDArray[np.floating]  # (3,), from 0 to 1
 
-_TRAIL_WIDTH = 0.05
 _TRAIL_PIECES = 60  # a longer way is drawn in larger steps: pieces are what takes time
-_SQUARE = 2.0  # metres, the side of a square of the floor
+_GOAL = np.array([0.85, 0.15, 0.15])
+_UPRIGHT = np.eye(3).ravel()
 
 
 class Stage:
     """Renders states of a robot in pictures of one size; use it as a context manager."""
 
     def __init__(self, robot: Robot, width: int, height: int) -> None:
-        self._model = load_model(robot, lambda spec: _dress(spec, width, height))
+        self._model = load_model(robot, lambda spec: _dress(spec, robot.square, width, height))
         self._data = mujoco.MjData(self._model)
         self._context = gl_context(width, height)
         self._mjr = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._mjr)
-        self._scene = mujoco.MjvScene(self._model, maxgeom=_TRAIL_PIECES + 200)
+        self._scene = mujoco.MjvScene(self._model, maxgeom=_TRAIL_PIECES + 210)
         self._options = mujoco.MjvOption()
         self._rect = mujoco.MjrRect(0, 0, width, height)
         self._pixels = np.empty((height, width, 3), np.uint8)
         self._camera = mujoco.MjvCamera()
         self._camera.azimuth, self._camera.elevation, self._camera.distance = robot.camera
         self._height = 0.5 * float(self._start()[2])
+        self._in_plane = robot.location_dims == (0, 1)
+        self._trail_width = robot.square / 40
 
     def _start(self) -> NDArray[np.float64]:
         mujoco.mj_forward(self._model, self._data)
         return self._data.xpos[1]
 
-    def draw(self, way: NDArray[np.floating], colour: Colour) -> Image:
-        """The last of the states (T, n), with the way of the torso on the floor."""
+    def draw(self, way: NDArray[np.floating], colour: Colour, goal: NDArray[np.floating] | None = None) -> Image:
+        """The last of the states (T, n), with the way of the torso on the floor, and a post at the goal (k,)."""
         self._pose(way[-1])
         self._camera.lookat = [*self._data.xpos[1][:2], self._height]
         mujoco.mjv_updateScene(
             self._model, self._data, self._options, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
         )
         self._trail(way, colour)
+        if goal is not None:
+            self._post(way[-1], goal, colour)
         self._context.make_current()
         mujoco.mjr_render(self._rect, self._scene, self._mjr)
         mujoco.mjr_readPixels(self._pixels, None, self._rect, self._mjr)
@@ -62,22 +66,34 @@ class Stage:
     def _trail(self, way: NDArray[np.floating], colour: Colour) -> None:
         places = np.concatenate([way[: -1 : 1 + len(way) // _TRAIL_PIECES, :2], way[-1:, :2]])
         # A robot in a vertical plane has its height as second value.
-        y = places[:, 1] if self._model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else np.zeros(len(places))
+        y = places[:, 1] if self._in_plane else np.zeros(len(places))
         points = np.stack([places[:, 0], y], axis=1).astype(np.float64)
-        rgba = np.append(colour, 1.0).astype(np.float32)
         for start, end in itertools.pairwise(points):
-            (x, y), (cos, sin) = (start + end) / 2, _direction(end - start)
-            piece = self._scene.geoms[self._scene.ngeom]
-            mujoco.mjv_initGeom(
-                piece,
-                mujoco.mjtGeom.mjGEOM_BOX.value,
-                np.array([np.linalg.norm(end - start) / 2, _TRAIL_WIDTH, 0.005]),
-                np.array([x, y, 0.005]),
-                np.array([cos, -sin, 0, sin, cos, 0, 0, 0, 1]),
-                rgba,
-            )
-            piece.emission, piece.specular = 0.3, 0.0
-            self._scene.ngeom += 1
+            self._line(start, end, self._trail_width, colour)
+
+    def _post(self, state: NDArray[np.floating], goal: NDArray[np.floating], colour: Colour) -> None:
+        """A post on a disc, and a thin line that leads there, since the camera stays with the robot."""
+        flat = len(goal) == 1
+        start = np.array([state[0], 0.0 if flat else state[1]], np.float64)
+        end = np.array([goal[0], 0.0 if flat else goal[1]], np.float64)
+        self._line(start, end, 0.3 * self._trail_width, _GOAL)
+        cylinder = mujoco.mjtGeom.mjGEOM_CYLINDER.value
+        self._piece(cylinder, [0.5, 0.01, 0.0], [*end, 0.01], _UPRIGHT, _GOAL)
+        self._piece(cylinder, [0.06, 0.75, 0.0], [*end, 0.75], _UPRIGHT, _GOAL)
+        self._piece(mujoco.mjtGeom.mjGEOM_SPHERE.value, [0.2] * 3, [*end, 1.6], _UPRIGHT, colour)
+
+    def _line(self, start: NDArray[np.float64], end: NDArray[np.float64], width: float, colour: Colour) -> None:
+        (x, y), (cos, sin) = (start + end) / 2, _direction(end - start)
+        size, turn = [float(np.linalg.norm(end - start)) / 2, width, width / 10], [cos, -sin, 0, sin, cos, 0, 0, 0, 1]
+        self._piece(mujoco.mjtGeom.mjGEOM_BOX.value, size, [x, y, width / 10], turn, colour)
+
+    def _piece(self, kind: int, size: Any, place: Any, turn: Any, colour: Colour) -> None:
+        """Add a solid to the scene."""
+        piece = self._scene.geoms[self._scene.ngeom]
+        rgba = np.append(colour, 1.0).astype(np.float32)
+        mujoco.mjv_initGeom(piece, kind, *(np.array(value, np.float64) for value in (size, place, turn)), rgba)
+        piece.emission, piece.specular = 0.3, 0.0
+        self._scene.ngeom += 1
 
     def close(self) -> None:
         """Give the context back."""
@@ -97,7 +113,7 @@ def _direction(way: NDArray[np.float64]) -> NDArray[np.float64]:
     return way / length if length > 0 else np.array([1.0, 0.0])
 
 
-def _dress(spec: Any, width: int, height: int) -> None:
+def _dress(spec: Any, square: float, width: int, height: int) -> None:
     """Give a model another floor, sky and light; its physics stays as it is, and is not used here anyway."""
     visual = spec.visual
     visual.global_.offwidth, visual.global_.offheight = width, height
@@ -117,7 +133,7 @@ def _dress(spec: Any, width: int, height: int) -> None:
         name="squares", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=checker,
         rgb1=[0.80, 0.82, 0.84], rgb2=[0.64, 0.67, 0.70], width=512, height=512,
     )  # fmt: skip
-    squares = spec.add_material(name="squares", texrepeat=[1 / _SQUARE] * 2, texuniform=True)
+    squares = spec.add_material(name="squares", texrepeat=[1 / square] * 2, texuniform=True)
     squares.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "squares"
     floor = spec.geom("floor")
     floor.material, floor.rgba, floor.size = "squares", [1, 1, 1, 1], [0, 0, 1]  # without an end

@@ -95,10 +95,11 @@ def compute_normalizer(
     `options` are further arguments of `ibol.make`.
     """
     given = dict(options or {})
-    if env in ROBOTS:
+    if env in ROBOTS and not ROBOTS[env].terminates_when_fallen:
         given["terminate"] = False
     batch = min(trajectories, 500)
-    # An own environment cannot be told to ignore termination: it starts anew, and its states count all the same.
+    # An own environment cannot be told to ignore termination: it starts anew, and its states count all the same. So
+    # does D'Kitty: the authors' numbers are those of upright robots.
     envs = make(env, batch, **given)
     rng = generator(seed, "normalizer")
     count, mean, spread = 0, np.zeros(1), np.zeros(1)

@@ -43,8 +43,8 @@ class Trajectories:
         return int(self.lengths.sum())
 
 
-def collect(env: Batch, act: Act, *, seed: int) -> Trajectories:
-    """One episode of each of the environment's copies, from a reset with `seed`.
+def collect(env: Batch, act: Act, *, seed: int | list[int | None]) -> Trajectories:
+    """One episode of each of the environment's copies, from a reset with `seed` (or a seed for each).
 
     `act(states, t)` maps the whole batch of current states (N, n) to actions (N, m); make it one jitted call. What it
     answers for copies that have ended already is ignored.

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from ibol.errors import IbolError
 from ibol.learners import sac
 from ibol.learners.adam import falling
 from ibol.learners.replay import Columns, Replay
+from ibol.learners.rollout import Trajectories
 from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
@@ -159,3 +162,31 @@ class SACLearner:
         """What a checkpoint of it may take, with a full replay buffer."""
         networks = sum(value.nbytes for value in checkpoint.flatten(self.networks).values())
         return networks + (0 if self.replay is None else self.replay.num_bytes())
+
+
+def transitions(trajectories: Trajectories, inputs: NDArray[np.float32], *, time_limits: bool) -> Columns:
+    """The steps that were taken, one row each, for a reward of one number.
+
+    `inputs` (N, T + 1, k) is what the networks see of the states; with `time_limits` no value is added where the time
+    was over.
+    """
+    mask = trajectories.mask
+    return {
+        "inputs": inputs[:, :-1][mask],
+        "actions": trajectories.actions[mask],
+        "rewards": trajectories.rewards[mask],
+        "next_inputs": inputs[:, 1:][mask],
+        "dones": trajectories.ends(time_limits=time_limits)[mask].astype(np.float32),
+    }
+
+
+def transition_widths(inputs: int, actions: int) -> dict[str, tuple[int, ...]]:
+    """The columns of `transitions`, for a replay buffer."""
+    return {"inputs": (inputs,), "actions": (actions,), "rewards": (), "next_inputs": (inputs,), "dones": ()}
+
+
+def plain_batch(columns: Columns, rng: np.random.Generator) -> sac.Batch:
+    """Minibatches of `transitions`, as plain SAC sees them."""
+    rewards = jnp.asarray(columns["rewards"])[..., None]
+    rest = {name: jnp.asarray(columns[name]) for name in ("inputs", "actions", "next_inputs", "dones")}
+    return sac.Batch(rewards=rewards, weights=jnp.ones_like(rewards), **rest)

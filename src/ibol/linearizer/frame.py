@@ -1,9 +1,11 @@
 """How a linearizer's networks see a state and a goal.
 
 `WorldFrame` shows them as they are. `GoalFrame` turns the world so that the goal's way is the x axis: physics does not
-notice where north is, nor (Ant) which leg is the first one. So a free-floating robot's state and goal can be turned
-about the vertical until the goal's location part points along +x, and the legs be renamed so that the robot heads as
-nearly that way as its symmetries allow. Networks that see this have to learn to walk one way instead of all ways.
+notice where north is, nor (Ant) which leg is the first one. So state and goal of a robot that moves in the plane can be
+turned about the vertical until the goal's location part points along +x, and the legs be renamed so that the robot
+heads as nearly that way as its symmetries allow. Networks that see this have to learn to walk one way instead of all
+ways. Angles in the place of a quaternion (D'Kitty) turn so too while the robot is upright, as it is until an episode
+ends; of its heading networks see cosine and sine, in the place of the location, which they do not see.
 
 The reward is kept exactly: differences of states and goals are turned alike, <f, g> = <Tf, Tg>.
 """
@@ -24,8 +26,9 @@ from ibol.envs.symmetry import Symmetries, symmetries
 from ibol.errors import IbolError
 from ibol.learners.normalizer import Normalizer
 
-# Values of a free-floating robot's state: x, y, z and a quaternion w, x, y, z come first.
+# Values of a state: x, y, z and a quaternion w, x, y, z come first, or angles about x, y, z.
 _W, _X, _Y, _Z = 3, 4, 5, 6
+_HEADING = 5
 
 Back = Callable[[Array], Array]
 
@@ -44,7 +47,8 @@ class View(NamedTuple):
     """How states are turned, arrays of their leading shape."""
 
     renaming: Array  # which renaming of the legs
-    cos: Array  # of the world's turn after it
+    turn: Array  # of the world after it
+    cos: Array  # of that turn
     sin: Array
     half_cos: Array  # of half of the turn, with the sign that makes a quaternion's first value positive
     half_sin: Array
@@ -83,6 +87,7 @@ class GoalFrame(eqx.Module):
     action_index: Array  # (G, m)
     action_sign: Array
     num_positions: int = eqx.field(static=True)
+    has_angles: bool = eqx.field(static=True)  # instead of a quaternion
 
     def look(self, raw: Array, goals: Array) -> tuple[Array, Back]:
         """What networks see of raw states (..., n) and goals (..., k), and how their answer becomes the action."""
@@ -111,17 +116,20 @@ class GoalFrame(eqx.Module):
 
     def _view(self, raw: Array, goals: Array) -> View:
         way = jnp.arctan2(goals[..., 1] / self.world.std[1], goals[..., 0] / self.world.std[0])
-        heading = 2 * jnp.arctan2(raw[..., _Z], raw[..., _W])
+        heading = raw[..., _HEADING] if self.has_angles else 2 * jnp.arctan2(raw[..., _Z], raw[..., _W])
         # A renaming turns the goal's way and leaves the heading.
         renaming = jnp.argmax(jnp.cos((heading - way)[..., None] - self.angles), axis=-1)
         turn = -(way + self.angles[renaming])
         cos, sin = jnp.cos(turn / 2), jnp.sin(turn / 2)
         sign = jnp.where(cos * raw[..., _W] < sin * raw[..., _Z], -1.0, 1.0)
-        return View(renaming, jnp.cos(turn), jnp.sin(turn), sign * cos, sign * sin)
+        return View(renaming, turn, jnp.cos(turn), jnp.sin(turn), sign * cos, sign * sin)
 
     def _inputs(self, raw: Array, turned: Array, view: View) -> Array:
-        seen = (self._turn(raw, view) - self.mean) / self.std
-        return jnp.concatenate([seen * self.world.keep, turned], axis=-1)
+        seen = (self._turn(raw, view) - self.mean) / self.std * self.world.keep
+        if self.has_angles:
+            heading = raw[..., _HEADING] + view.turn
+            seen = seen.at[..., 0].set(jnp.cos(heading)).at[..., 1].set(jnp.sin(heading)).at[..., _HEADING].set(0.0)
+        return jnp.concatenate([seen, turned], axis=-1)
 
     def _goals(self, goals: Array, view: View) -> Array:
         k = goals.shape[-1]
@@ -133,7 +141,7 @@ class GoalFrame(eqx.Module):
         index, sign = self.index[view.renaming][..., :k], self.sign[view.renaming][..., :k]
         renamed = jnp.take_along_axis(values, index, -1) * sign
         parts = [renamed[..., i] for i in range(k)]
-        for a, b, half in _turning_pairs(self.num_positions):
+        for a, b, half in _turning_pairs(self.num_positions, self.has_angles):
             if b < k:
                 cos, sin = (view.half_cos, view.half_sin) if half else (view.cos, view.sin)
                 parts[a], parts[b] = cos * parts[a] - sin * parts[b], sin * parts[a] + cos * parts[b]
@@ -163,8 +171,8 @@ def goal_frame(env: str, normalizer: Normalizer) -> GoalFrame:
     if robot is None or robot.location_dims != (0, 1):
         raise IbolError(f"frame goal needs a robot that moves in the plane, and {env} does not")
     model = load_model(robot)
-    found, num_positions = symmetries(robot, model), int(model.nq)
-    mean, std = _common_statistics(found, normalizer, num_positions)
+    found, num_positions, has_angles = symmetries(robot, model), int(model.nq), robot.rotation == "angles"
+    mean, std = _common_statistics(found, normalizer, _turning_pairs(num_positions, has_angles))
     # Where each symmetry takes the x and the y axis.
     x_to, y_to = ((found.state_sign * (found.state_index == axis))[:, :2] for axis in (0, 1))
     turns = x_to[:, 0] * y_to[:, 1] > x_to[:, 1] * y_to[:, 0]
@@ -178,21 +186,24 @@ def goal_frame(env: str, normalizer: Normalizer) -> GoalFrame:
         action_index=jnp.asarray(found.action_index[turns]),
         action_sign=jnp.asarray(found.action_sign[turns]),
         num_positions=num_positions,
+        has_angles=has_angles,
     )
 
 
-def _turning_pairs(num_positions: int) -> list[tuple[int, int, bool]]:
+def _turning_pairs(num_positions: int, has_angles: bool) -> list[tuple[int, int, bool]]:
     """Pairs of values that a turn about the vertical mixes, and whether by half of its angle, as quaternions."""
+    if has_angles:
+        return [(0, 1, False), (3, 4, False)]
     return [(0, 1, False), (num_positions, num_positions + 1, False), (_W, _Z, True), (_X, _Y, True)]
 
 
 def _common_statistics(
-    found: Symmetries, normalizer: Normalizer, num_positions: int
+    found: Symmetries, normalizer: Normalizer, pairs: list[tuple[int, int, bool]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Means and deviations that neither a renaming nor a turn changes; the heading is near 0 once turned."""
     mean = (found.state_sign * normalizer.mean[found.state_index]).mean(axis=0)
     variance = (normalizer.std[found.state_index] ** 2).mean(axis=0)
-    for a, b, _ in _turning_pairs(num_positions):
+    for a, b, half in pairs:
         variance[[a, b]] = variance[[a, b]].mean()
-        mean[[a, b]] = mean[a] if a == _W else 0.0, 0.0
+        mean[[a, b]] = mean[a] if half and a == _W else 0.0, 0.0
     return mean, np.sqrt(variance)

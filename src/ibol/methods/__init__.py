@@ -2,9 +2,11 @@
 
 import dataclasses
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from ibol.downstream.hierarchy import use_copies
 from ibol.envs.settings import EnvSettings
 from ibol.errors import unknown
 from ibol.methods.discovery import replace_linearizer
@@ -13,7 +15,14 @@ from ibol.runs.loop import RunSettings, Trainer, train
 
 DISCOVERY = {name: f"ibol.methods.{name}" for name in ("ibol", "diayn", "valor", "dads")}
 """The methods of skill discovery."""
-METHODS = {"linearize": "ibol.linearizer.training", "sac": "ibol.methods.sac", **DISCOVERY}
+METHODS = {
+    "linearize": "ibol.linearizer.training",
+    "sac": "ibol.methods.sac",
+    "downstream": "ibol.downstream",
+    **DISCOVERY,
+}
+_OWN: dict[str, Callable[[Any, Path], Any]] = {**dict.fromkeys(DISCOVERY, replace_linearizer), "downstream": use_copies}
+"""How a run is made to use what it keeps of others."""
 
 
 class Method(Protocol):
@@ -42,7 +51,8 @@ def start(
     method: str, env: str, config: Any, *, preset: str, env_settings: EnvSettings, run_settings: RunSettings
 ) -> tuple[RunDirectory, bool]:
     """Train a new run; returns it and whether it came to its end."""
-    path = run_settings.run_dir or Path("runs") / f"{method}-{_file_name(env)}-{preset}-seed{run_settings.seed}"
+    parts = (method, _file_name(env), *getattr(config, "labels", ()), preset, f"seed{run_settings.seed}")
+    path = run_settings.run_dir or Path("runs") / "-".join(parts)
     RunDirectory.check_free(path, overwrite=run_settings.overwrite)
     trainer = find(method).create_trainer(env, env_settings, config, run_settings.seed)
     description = {
@@ -64,8 +74,8 @@ def resume(path: Path, run_settings: RunSettings, epochs: int | None = None) -> 
     method, config, env_settings = settings_of(run)
     if epochs is not None:
         config = dataclasses.replace(config, epochs=epochs)
-    if run.config["command"] in DISCOVERY:
-        config = replace_linearizer(config, path)
+    if run.config["command"] in _OWN:
+        config = _OWN[run.config["command"]](config, path)
     trainer = method.create_trainer(run.config["env"], env_settings, config, run.config["seed"])
     finished = train(trainer, run, run_settings, resume=True)
     if epochs is not None:

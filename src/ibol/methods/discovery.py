@@ -4,7 +4,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -22,13 +22,12 @@ from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information
-from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy
+from ibol.nn.networks import BetaPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
 from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills, draw_latents
 
-AnyPolicy = TypeVar("AnyPolicy", bound=BetaPolicy | TanhGaussianPolicy)
 Sees = Literal["all", "location", "no_location"]
 _PICTURE_EPISODES = 6  # as the paper's
 _TRAINING_BINS = 8  # few samples while training: few bins
@@ -54,6 +53,12 @@ class DiscoveryConfig:
     """A distortion of the goals' x-y plane below the policies."""
     hidden: tuple[int, ...] = (512, 512)
     """Widths of the hidden layers; the first is also that of the encoder's LSTM."""
+    latent_weight: float = 1.0
+    """How many times larger than those for the state the policies' first weights for the latent start: two latents
+    among many state dimensions are hardly heard."""
+    concentration: float = 0.0
+    """What the policies' raw Beta parameters start from: at 0 near Beta(1.74, 1.74), deviating by 0.47, at 8 near
+    Beta(9, 9), deviating by 0.23."""
     layer_norm: bool = False
     """Layer normalisation in policies and critics."""
     learning_rate: float = 1e-4
@@ -304,11 +309,16 @@ def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, 
     return numbers
 
 
-def louder(policy: AnyPolicy, states: int, weight: float) -> AnyPolicy:
-    """The policy with its first weights for the latent, which follow those for the states, times `weight`."""
-    weights = policy.network.trunk.layers[0].weight
-    scaled = weights.at[states:].multiply(weight)
-    return eqx.tree_at(lambda policy: policy.network.trunk.layers[0].weight, policy, scaled)
+def prepared(policy: BetaPolicy, states: int, config: DiscoveryConfig) -> BetaPolicy:
+    """A new policy with louder latents, whose inputs follow those of the states, and as sharp as it shall start."""
+    weights, *biases = _first_weights_and_biases(policy)
+    louder, sharper = weights.at[states:].multiply(config.latent_weight), [b + config.concentration for b in biases]
+    return eqx.tree_at(_first_weights_and_biases, policy, [louder, *sharper])
+
+
+def _first_weights_and_biases(policy: BetaPolicy) -> list[jax.Array]:
+    """Of the first layer, and of the two heads."""
+    return [policy.network.trunk.layers[0].weight, *(head.bias for head in policy.network.heads)]
 
 
 def replace_linearizer(config: DiscoveryConfig, directory: Path) -> DiscoveryConfig:

@@ -13,13 +13,14 @@ one number for each trajectory, as its return. The skill policy never acts while
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import tyro
 from jax import Array
 from numpy.typing import NDArray
 
@@ -30,6 +31,7 @@ from ibol.learners.normalizer import omit
 from ibol.learners.replay import Columns, Replay
 from ibol.learners.rollout import Act, Trajectories
 from ibol.methods.discovery import DiscoveryTrainer
+from ibol.methods.pathwise import LinearDynamics, fit_dynamics, follow
 from ibol.methods.policy_gradient import (
     PolicyGradientConfig,
     advantages,
@@ -53,7 +55,7 @@ class IBOLConfig(PolicyGradientConfig):
     """Weight of the marginal term: how varied the sampling policy's goals are."""
     beta: float = 1e-2
     """Weight of the compression term, the bottleneck."""
-    lambda_: float = 2.0
+    lambda_: Annotated[float, tyro.conf.arg(name="lambda")] = 2.0
     """Weight of the auxiliary term, which ties the latent to the sampling policy's u."""
     recent_epochs: int = 1
     """Epochs whose trajectories encoder and skill policy learn from, lest they know a single one by heart; the sampling
@@ -68,9 +70,10 @@ class IBOLConfig(PolicyGradientConfig):
     """Estimate the marginal term once in an epoch instead of at each gradient step."""
     use_u: bool = True
     """Let the sampling policy see u; otherwise it remembers its states instead (the paper's ablation without u)."""
-    pathwise: bool = False
-    """Let imitation and marginal reach the sampling policy through the goals themselves (reparameterised) instead of
-    the policy gradient, which is then left with what follows from the visited states; only with u."""
+    pathwise: Literal["nothing", "goals", "states"] = "nothing"
+    """What reaches the sampling policy through its own goals (reparameterised) instead of the policy gradient: 'goals'
+    imitation and marginal, 'states' also what follows from the states, by a linear model of how they answer to goals.
+    Without u always nothing."""
 
 
 CONFIG = IBOLConfig
@@ -118,11 +121,16 @@ def sampling_distribution(policy: BetaPolicy | RecurrentBetaPolicy, batch: Batch
 
 def objective(networks: Networks, batch: Batch, key: Array, config: IBOLConfig) -> tuple[Terms, Array]:
     """The terms that encoder and skill policy are trained on, and the latents (K, B, d) that they were taken at."""
-    mean, std = networks.encoder(batch.encoded, batch.lengths)
+    mean, std, compression, auxiliary = encode(networks.encoder, batch)
     latents = mean + std * jax.random.normal(key, (config.latent_samples, *mean.shape))
-    compression = 0.5 * jnp.sum(mean**2 + std**2 - 1 - 2 * jnp.log(std), axis=-1)
-    auxiliary = gaussian_log_prob(mean, std, batch.u)
     return Terms(imitation(networks.skill, batch, latents), compression, auxiliary), latents
+
+
+def encode(encoder: TrajectoryEncoder, batch: Batch) -> tuple[Array, Array, Array, Array]:
+    """Mean and standard deviation of p(z | s), each (B, d), then compression and auxiliary, each (B,)."""
+    mean, std = encoder(batch.encoded, batch.lengths)
+    compression = 0.5 * jnp.sum(mean**2 + std**2 - 1 - 2 * jnp.log(std), axis=-1)
+    return mean, std, compression, gaussian_log_prob(mean, std, batch.u)
 
 
 def imitation(skill: BetaPolicy, batch: Batch, latents: Array) -> Array:
@@ -164,13 +172,19 @@ def skill_objective(terms: Terms, config: IBOLConfig) -> Array:
 
 
 def pathwise_gain(
-    networks: Networks, batch: Batch, old: ScaledBeta, latents: Array, key: Array, config: IBOLConfig
-) -> Array:
-    """Imitation - alpha marginal, (B,), of goals that move along with the sampling policy, and change it alone."""
+    networks: Networks, batch: Batch, old: ScaledBeta, latents: Array, dynamics: LinearDynamics, key: Array,
+    config: IBOLConfig,
+) -> Array:  # fmt: skip
+    """The part of the objective, (B,), that changes with goals which move along with the sampling policy."""
     goals = sampling_distribution(networks.sampling, batch).transport(batch.goals, old)
     moved, fixed = batch._replace(goals=goals), jax.lax.stop_gradient(networks)
-    imitated = imitation(fixed.skill, moved, jax.lax.stop_gradient(latents))
-    return imitated - config.alpha * marginal(fixed.sampling, moved, key, config)
+    gain = imitation(fixed.skill, moved, jax.lax.stop_gradient(latents))
+    gain -= config.alpha * marginal(fixed.sampling, moved, key, config)
+    if config.pathwise == "states":
+        after = batch._replace(encoded=follow(dynamics, batch.encoded, goals - batch.goals))
+        *_, compression, auxiliary = encode(fixed.encoder, after)
+        gain += config.lambda_ * auxiliary - config.beta * compression
+    return gain
 
 
 def losses(
@@ -179,6 +193,7 @@ def losses(
     recent: Batch | None,
     marginal_term: Array,
     old: ScaledBeta,
+    dynamics: LinearDynamics,
     key: Array,
     config: IBOLConfig,
 ) -> tuple[Array, dict[str, Array]]:
@@ -189,13 +204,15 @@ def losses(
     latent_key, path_key, recent_key = jax.random.split(key, 3)
     terms, latents = objective(networks, batch, latent_key, config)
     returns = returns_of(terms, marginal_term, config)
-    pathwise = config.pathwise and config.use_u
-    of_states = returns - (terms.imitation - config.alpha * marginal_term) if pathwise else returns
-    advantage, scale = advantages(of_states, batch.u, config)
-    policy = sampling_distribution(networks.sampling, batch)
-    gain = surrogate(policy, old, batch.goals, advantage, batch.lengths, config.clip)
-    if pathwise:
-        gain += jnp.mean(pathwise_gain(networks, batch, old, latents, path_key, config)) / scale
+    gain, scale = jnp.zeros(()), jnp.ones(())
+    through = config.pathwise if config.use_u else "nothing"
+    if through != "states":
+        of_states = returns if through == "nothing" else returns - (terms.imitation - config.alpha * marginal_term)
+        advantage, scale = advantages(of_states, batch.u, config)
+        policy = sampling_distribution(networks.sampling, batch)
+        gain += surrogate(policy, old, batch.goals, advantage, batch.lengths, config.clip)
+    if through != "nothing":
+        gain += jnp.mean(pathwise_gain(networks, batch, old, latents, dynamics, path_key, config)) / scale
     learned = terms if recent is None else objective(networks, recent, recent_key, config)[0]
     skill_loss = -jnp.mean(skill_objective(learned, config))
     info = {
@@ -220,13 +237,15 @@ def update_epoch(
     """
     once_key, *keys = jax.random.split(key, config.gradient_steps + 1)
     old = sampling_distribution(state.networks.sampling, batch)
+    seen = batch if recent is None else recent
+    dynamics = fit_dynamics(seen.encoded, seen.goals, seen.lengths)
     once = marginal(state.networks.sampling, batch, once_key, config) if config.marginal_once else None
 
     def step(state: State, x: tuple[Array, Batch | None]) -> tuple[State, dict[str, Array]]:
         key, some = x
         term_key, marginal_key = jax.random.split(key)
         term = marginal(state.networks.sampling, batch, marginal_key, config) if once is None else once
-        grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, some, term, old, term_key, config)
+        grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, some, term, old, dynamics, term_key, config)
         return State(*adam.descend(config.learning_rate, state.networks, grads, state.optimizer, rate)), info
 
     state, infos = jax.lax.scan(step, state, (jnp.stack(keys), recent))

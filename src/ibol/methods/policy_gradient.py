@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ibol.methods.discovery import DiscoveryConfig, louder
+from ibol.methods.discovery import DiscoveryConfig, prepared
 from ibol.nn.distributions import ScaledBeta
 from ibol.nn.networks import BetaPolicy
 
@@ -18,9 +18,6 @@ from ibol.nn.networks import BetaPolicy
 class PolicyGradientConfig(DiscoveryConfig):
     """Settings of methods with the policy gradient; at their defaults it is plain REINFORCE."""
 
-    latent_weight: float = 1.0
-    """How many times larger than those for the state the policies' first weights for the latent start: two latents
-    among many state dimensions are hardly heard."""
     gradient_steps: int = 4
     """Gradient steps in each epoch, all on the whole epoch."""
     baseline: bool = False
@@ -34,7 +31,7 @@ class PolicyGradientConfig(DiscoveryConfig):
 def create_latent_policy(states: int, actions: int, config: PolicyGradientConfig, key: Array) -> BetaPolicy:
     """pi(. | s, z) before its training."""
     made = BetaPolicy(states + config.latent_dim, actions, config.hidden, key, config.layer_norm)
-    return louder(made, states, config.latent_weight)
+    return prepared(made, states, config)
 
 
 def latent_policy(policy: BetaPolicy, states: Array, latents: Array) -> ScaledBeta:

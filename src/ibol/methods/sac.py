@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,9 +16,8 @@ from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer, omit
-from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
-from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
+from ibol.learners.sac_learner import SACLearner, SACLearnerConfig, plain_batch, transition_widths, transitions
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
@@ -55,13 +53,12 @@ class SACTrainer:
         self.env = env_settings.make(env, config.episodes_per_epoch)
         self.evaluation_env = env_settings.make(env, config.evaluation_episodes)
         state_dim, action_dim = sizes(self.env)
-        widths = {"inputs": state_dim, "actions": action_dim, "next_inputs": state_dim}
         self.learner = SACLearner(
             config,
             inputs=state_dim,
             actions=action_dim,
             features=1,
-            columns={name: (width,) for name, width in widths.items()} | {"rewards": (), "dones": ()},
+            columns=transition_widths(state_dim, action_dim),
             transitions_per_epoch=config.episodes_per_epoch * self.env.horizon,
             seed=seed,
         )
@@ -75,7 +72,9 @@ class SACTrainer:
         """Collect episodes, then learn."""
         config = self.config
         trajectories = self._explore(epoch)
-        info = self.learner.learn(self._transitions(trajectories), epoch, _compose)
+        inputs = self._inputs(trajectories.states)
+        taken = transitions(trajectories, inputs, time_limits=not config.bootstrap_at_time_limit)
+        info = self.learner.learn(taken, epoch, plain_batch)
         if config.normalizer == "ema":
             visited = np.arange(trajectories.states.shape[1]) <= trajectories.lengths[:, None]
             states = trajectories.states[visited]
@@ -110,19 +109,6 @@ class SACTrainer:
     def _inputs(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         return omit(self.normalizer(states), self.omitted)
 
-    def _transitions(self, trajectories: Trajectories) -> Columns:
-        """The steps that were taken, one row each, as the networks see them."""
-        mask = trajectories.mask
-        states = self._inputs(trajectories.states)
-        ends = trajectories.ends(time_limits=not self.config.bootstrap_at_time_limit)
-        return {
-            "inputs": states[:, :-1][mask],
-            "actions": trajectories.actions[mask],
-            "rewards": trajectories.rewards[mask],
-            "next_inputs": states[:, 1:][mask],
-            "dones": ends[mask].astype(np.float32),
-        }
-
     def keep(self, directory: Path) -> None:
         """Nothing: the policy needs no more than its checkpoint."""
 
@@ -148,12 +134,6 @@ class SACTrainer:
     def checkpoint_bytes(self) -> int:
         """Networks and a full replay buffer."""
         return self.learner.num_bytes()
-
-
-def _compose(columns: Columns, rng: np.random.Generator) -> sac.Batch:
-    rewards = jnp.asarray(columns["rewards"])[..., None]
-    rest = {name: jnp.asarray(columns[name]) for name in ("inputs", "actions", "next_inputs", "dones")}
-    return sac.Batch(rewards=rewards, weights=jnp.ones_like(rewards), **rest)
 
 
 class SACPolicy:

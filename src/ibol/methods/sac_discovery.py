@@ -21,7 +21,7 @@ from ibol.learners.adam import falling
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories
 from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
-from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer, louder
+from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer, prepared
 from ibol.nn.networks import BetaPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
@@ -34,8 +34,6 @@ class SACDiscoveryConfig(DiscoveryConfig, SACLearnerConfig):
 
     model_steps: int = 64
     """Gradient steps of the model in each epoch."""
-    latent_weight: float = 1.0
-    """How many times larger than those for the state the policy's first weights for the latent start."""
 
 
 class Observed(NamedTuple):
@@ -72,7 +70,9 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
             seed=seed,
             policy_type=BetaPolicy,
         )
-        policy = louder(self.learner.policy, world.state_dim, config.latent_weight)
+        policy = self.learner.policy
+        assert isinstance(policy, BetaPolicy)
+        policy = prepared(policy, world.state_dim, config)
         self.learner.networks = eqx.tree_at(lambda networks: networks.policy, self.learner.networks, policy)
         self.model: Any = self.create_model(jax.random.key(derive(seed, "model")))
 

@@ -8,7 +8,7 @@ gradient with one return for each trajectory:
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ from ibol.learners import adam
 from ibol.learners.normalizer import omit
 from ibol.learners.rollout import Trajectories
 from ibol.methods.discovery import DiscoveryTrainer
+from ibol.methods.pathwise import fit_dynamics, follow
 from ibol.methods.policy_gradient import (
     PolicyGradientConfig,
     advantages,
@@ -45,6 +46,9 @@ class VALORConfig(PolicyGradientConfig):
     """Weight of the entropy of the policy's actions."""
     decoded_states: int = 20
     """States of a trajectory that the decoder sees, evenly spaced; 0 shows all."""
+    pathwise: Literal["nothing", "states"] = "nothing"
+    """What reaches the policy through its own actions (reparameterised) instead of the policy gradient: 'states' all of
+    it, by a linear model of how states answer to actions."""
 
 
 CONFIG = VALORConfig
@@ -68,21 +72,40 @@ class Batch(NamedTuple):
     """An epoch's trajectories as the networks see them."""
 
     states: Array  # (B, T, n), normalised, for the policy
-    decoded: Array  # (B, N, k), normalised, for the decoder
+    encoded: Array  # (B, T, k), normalised, for the decoder
+    decoded: Array  # (B, N), the steps that it sees of them
     decoded_lengths: Array  # (B,)
     actions: Array  # (B, T, m)
     lengths: Array  # (B,)
     latents: Array  # (B, d)
 
 
+def likelihood_of(decoder: TrajectoryEncoder, batch: Batch, states: Array) -> Array:
+    """log p(z | s) for trajectories (B, T, k): (B,)."""
+    decoded = jnp.take_along_axis(states, batch.decoded[..., None], axis=1)
+    return gaussian_log_prob(*decoder(decoded, batch.decoded_lengths), batch.latents)
+
+
+def pathwise_gain(networks: Networks, batch: Batch, old: ScaledBeta, policy: ScaledBeta, config: VALORConfig) -> Array:
+    """The return, (B,), of actions that move along with the policy, which alone it changes."""
+    actions = policy.transport(batch.actions, old)
+    dynamics = fit_dynamics(batch.encoded, batch.actions, batch.lengths)
+    states = follow(dynamics, batch.encoded, actions - batch.actions)
+    entropy = time_sum(policy.entropy(), batch.lengths)
+    return likelihood_of(jax.lax.stop_gradient(networks.decoder), batch, states) + config.alpha * entropy
+
+
 def losses(networks: Networks, batch: Batch, old: ScaledBeta, config: VALORConfig) -> tuple[Array, dict[str, Array]]:
     """The decoder's loss plus the policy's; neither reaches the other's network."""
-    likelihood = gaussian_log_prob(*networks.decoder(batch.decoded, batch.decoded_lengths), batch.latents)
+    likelihood = likelihood_of(networks.decoder, batch, batch.encoded)
     policy = latent_policy(networks.skill, batch.states, batch.latents)
     entropy = -time_sum(policy.log_prob(batch.actions), batch.lengths)
     returns = likelihood + config.alpha * entropy
-    advantage, _ = advantages(returns, batch.latents, config)
-    gain = surrogate(policy, old, batch.actions, advantage, batch.lengths, config.clip)
+    if config.pathwise == "states":
+        gain = pathwise_gain(networks, batch, old, policy, config).mean()
+    else:
+        advantage, _ = advantages(returns, batch.latents, config)
+        gain = surrogate(policy, old, batch.actions, advantage, batch.lengths, config.clip)
     info = {
         "objective": returns.mean(),
         "objective_std": returns.std(),
@@ -150,10 +173,10 @@ class VALORTrainer(DiscoveryTrainer):
         """What the networks see; not the last state, as in the authors' code."""
         states = self.normalizer(trajectories.states[:, :-1])
         which, decoded_lengths = evenly_spaced(trajectories.lengths, states.shape[1], self.config.decoded_states)
-        encoded = states[..., list(self.world.encoder_dims)]
         return Batch(
             states=jnp.asarray(omit(states, self.world.omitted)),
-            decoded=jnp.asarray(np.take_along_axis(encoded, which[..., None], axis=1)),
+            encoded=jnp.asarray(states[..., list(self.world.encoder_dims)]),
+            decoded=jnp.asarray(which),
             decoded_lengths=jnp.asarray(decoded_lengths),
             actions=jnp.asarray(trajectories.actions),
             lengths=jnp.asarray(trajectories.lengths),

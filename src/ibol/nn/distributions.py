@@ -133,7 +133,7 @@ class ScaledBeta(eqx.Module):
 
     def log_prob(self, action: Array) -> Array:
         """Log-density of an action in (-1, 1)^m."""
-        return jnp.sum(self.log_probs(action), axis=-1)
+        return self.log_probs(action) @ jnp.ones(action.shape[-1])  # XLA is several times slower with sum() here
 
     def log_probs(self, action: Array) -> Array:
         """Log-densities of an action's dimensions, which are independent: (..., m)."""

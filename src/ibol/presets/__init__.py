@@ -26,9 +26,9 @@ def names(command: str) -> list[str]:
     return list(_tables(command))
 
 
-def values(command: str, preset: str, env: str) -> dict[str, Any]:
-    """The settings of a preset for an environment, without its status."""
-    merged = _merged(command, preset, env)
+def values(command: str, preset: str, env: str, *, alone: bool = False) -> dict[str, Any]:
+    """The settings of a preset for an environment, without its status; `alone` only what differs there."""
+    merged = dict(_tables(command)[preset].get(env, {})) if alone else _merged(command, preset, env)
     merged.pop("status", None)
     return merged
 
@@ -38,9 +38,9 @@ def status(command: str, preset: str, env: str) -> str:
     return str(_merged(command, preset, env).get("status", "untested"))
 
 
-def build(config: type[Config], command: str, preset: str, env: str) -> Config:
-    """The command's configuration with the preset's values."""
-    settings = values(command, preset, env)
+def build(config: type[Config], command: str, preset: str, env: str, variant: str = "") -> Config:
+    """The command's configuration with the preset's values, and those of its part `variant` if it has one."""
+    settings = values(command, preset, env) | values(command, preset, variant, alone=True)
     fields = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
     strangers = set(settings) - fields
     if strangers:

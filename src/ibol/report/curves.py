@@ -17,6 +17,7 @@ CURVES = {
     "evaluation/distance": "distance for goals of full length (m)",
     "evaluation/direction_error": "angle between goal and way (degrees)",
     "evaluation/return": "return of the mode",
+    "evaluation/goal_distance": "distance to the goal (m)",
 }
 """Metrics that are drawn if a run has them, and how they are called."""
 _POINTS = 200

@@ -31,6 +31,10 @@ MEASURES = {
     "return_mean": "mean return of the environment's own reward",
     "random_return_mean": "the same for random actions",
     "length_mean": "mean length of episodes in steps",
+    "last_return": "mean return while exploring over the last 100 epochs",
+    "final_return": "mean return of the controller's mode",
+    "untrained_distance": "mean distance to the goal in metres before training",
+    "final_distance": "mean distance to the goal in metres",
 }
 """Columns of the measurements, with what they are."""
 _POLICIES = {"skills": "trained", "untrained": "before training", "random": "random policy"}
@@ -42,12 +46,13 @@ def command_line(run: RunDirectory) -> str:
     name = config["command"]
     parts = ["ibol", *(["discover", config["env"], "--method", name] if name in DISCOVERY else [name, config["env"]])]
     parts += ["--preset", config["preset"], "--seed", str(config["seed"])]
-    preset = dataclasses.asdict(presets.build(find(name).CONFIG, name, config["preset"], config["env"]))
+    variant = config["settings"].get("skills", "")
+    preset = dataclasses.asdict(presets.build(find(name).CONFIG, name, config["preset"], config["env"], variant))
     defaults = json.loads(json.dumps(preset))  # as the run directory has them; a run of another version may have others
     changed = {key: value for key, value in config["settings"].items() if value != defaults.get(key)}
     changed |= {key: value for key, value in config["env_settings"].items() if value is not None}
     for key, value in changed.items():
-        flag = key if key.endswith("_") else key.replace("_", "-")  # lambda_ is called so there, too
+        flag = key.removesuffix("_").replace("_", "-")
         if isinstance(value, bool):
             parts.append(f"--{flag}" if value else f"--no-{flag}")
         else:

@@ -38,7 +38,7 @@ def ways_of(run: Path, policy: Any, *, trajectories: int, seed: int) -> list[Way
         return [_ways(title, "z", found.latents, found.locations, found.returns) for title, found in pairs]
     dims = list(policy.make_env(1).location_dims)
     episodes = policy.rollout(16, seed=derive(seed, "evaluation"))
-    nothing = np.zeros((16, 0), np.float32)
+    nothing = np.zeros((len(episodes.states), 0), np.float32)
     return [_ways("episodes", "", nothing, episodes.states[:, :, dims], episodes.returns)]
 
 

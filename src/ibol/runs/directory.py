@@ -6,6 +6,7 @@ RUN/checkpoints/*.safetensors the last few states, named by the number of epochs
 RUN/linearizer.safetensors    what the skills of a discovery stand on
 RUN/pictures/*.png            where they went while they were learned
 RUN/evaluation/*.safetensors  roll-outs of the skills that were measured or drawn
+RUN/skills/                   of a downstream task: the skills that it uses
 """
 
 import dataclasses
@@ -62,9 +63,9 @@ class RunDirectory:
         try:
             path.mkdir(parents=True, exist_ok=True)
             with run.locked():
-                for name in ("config.json", "metrics.jsonl"):
+                for name in ("config.json", "metrics.jsonl", "imitation.safetensors"):
                     (path / name).unlink(missing_ok=True)
-                for folder in (run._checkpoints, run.pictures, path / "evaluation"):
+                for folder in (run._checkpoints, run.pictures, path / "evaluation", path / "skills"):
                     if folder.exists():
                         shutil.rmtree(folder)
                 run._checkpoints.mkdir()

@@ -5,6 +5,7 @@ latents = skills.sample_latents(100, seed=0)         # (100, d), from N(0, I)
 found = skills.rollout(latents, seed=0)              # found.states (100, horizon + 1, n), found.lengths (100,)
 """
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -174,6 +175,18 @@ def skills_of(run: RunDirectory) -> Skills:
     arrays, _ = run.load_checkpoint(lambda name: name.startswith((SKILLS_PREFIX, "normalizer/")))
     linearizer = load_linearizer(run.path / LINEARIZER_FILE) if description.linearized else None
     return assemble(description, arrays, linearizer)
+
+
+def copy_skills(source: Path, copy: Path) -> None:
+    """Put all that `load_skills` needs of a run of 'ibol discover' into the directory `copy`."""
+    run = RunDirectory.open(source)
+    arrays, epoch = run.load_checkpoint(lambda name: name.startswith((SKILLS_PREFIX, "normalizer/")))
+    made = RunDirectory(copy, run.config)
+    (copy / "checkpoints").mkdir(parents=True, exist_ok=True)
+    made.save_checkpoint(epoch, arrays, keep=1)
+    if (source / LINEARIZER_FILE).exists():
+        shutil.copyfile(source / LINEARIZER_FILE, copy / LINEARIZER_FILE)
+    made.save_config()
 
 
 def assemble(description: SkillDescription, arrays: Arrays, linearizer: Linearizer | None) -> Skills:

@@ -1,0 +1,66 @@
+"""All tasks with the skills of all given runs, plain SAC, and planners: the table of final returns.
+
+Every run of 'ibol discover' is used in the tasks of its robot; runs of one method become one row. What is finished is
+kept and what was interrupted is resumed, so the command can be called again.
+
+    python benchmarks/downstream_table.py runs/ibol-ant-* runs/diayn-ant-* runs/ibol-half_cheetah-* ... \
+        --folder runs/downstream --json benchmarks/results/downstream.json
+"""
+
+import argparse
+from pathlib import Path
+
+from ibol.cli import main as ibol
+from ibol.downstream.imitation import make_imitation_set
+from ibol.envs import TASKS
+from ibol.evaluation.runs import evaluate_runs
+from ibol.runs.directory import RunDirectory
+from ibol.tables import evaluation_tables, show
+from report import write_json
+
+
+def train(folder: Path, task: str, skills: str, ways: Path, options: list[str]) -> Path:
+    """One run, or what is left of it."""
+    planner = ["planner"] if "planner" in options else []
+    path = folder / "-".join([task, Path(skills).name, *planner])
+    if (path / "config.json").exists():
+        ibol(["resume", str(path)])
+        return path
+    imitated = ["--imitation-set", str(ways)] if TASKS[task].goal_range is None else []
+    ibol(["downstream", task, "--skills", skills, "--run-dir", str(path), *imitated, *options])
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="runs of 'ibol discover'")
+    parser.add_argument("--tasks", nargs="+", default=[name for name in TASKS if name != "point_goal"])
+    parser.add_argument("--preset", default="fast")
+    parser.add_argument("--epochs", type=int, help="instead of the preset's")
+    parser.add_argument("--planner", action="store_true", help="plan with each run's skills, too")
+    parser.add_argument("--folder", type=Path, default=Path("runs/downstream"))
+    parser.add_argument("--json", help="also write the numbers to this file")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    robots = {run: RunDirectory.open(run).config["env"] for run in args.runs}
+    ways = args.folder / "imitation.safetensors"
+    if not ways.exists() and any(TASKS[task].goal_range is None for task in args.tasks):
+        make_imitation_set([run for run, robot in robots.items() if robot == "half_cheetah"], ways)
+    options = ["--preset", args.preset, *(["--epochs", str(args.epochs)] if args.epochs else [])]
+    made = []
+    for task in args.tasks:
+        fitting = [str(run) for run, robot in robots.items() if robot == TASKS[task].robot]
+        made += [train(args.folder, task, skills, ways, options) for skills in (*fitting, "none")]
+        if args.planner:
+            planning = ["--preset", args.preset, "--controller", "planner"]
+            made += [train(args.folder, task, skills, ways, planning) for skills in fitting]
+    rows = evaluate_runs(made)
+    for table in evaluation_tables(rows):
+        show(table)
+    if args.json:
+        settings = {name: str(value) for name, value in vars(args).items() if name != "json"}
+        write_json(args.json, settings, ("ibol", "mujoco", "jax", "numpy"), rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Downstream tasks: skills put to work, by a meta-controller that learns to choose them or by a planner."""
+
+from ibol.downstream.hierarchy import DownstreamConfig, Hierarchy, use_copies
+from ibol.downstream.meta import MetaController, MetaTrainer, controller_of
+from ibol.downstream.planner import Plans, PlanTrainer
+from ibol.envs.settings import EnvSettings
+from ibol.runs.directory import RunDirectory, settings_from_json
+
+CONFIG = DownstreamConfig
+
+
+def create_trainer(
+    env: str, env_settings: EnvSettings, config: DownstreamConfig, seed: int
+) -> MetaTrainer | PlanTrainer:
+    """A trainer at epoch 0 for the task `env`."""
+    kind = MetaTrainer if config.controller == "sac" else PlanTrainer
+    return kind(env, env_settings, config, seed)
+
+
+def load_policy(run: RunDirectory) -> MetaController | Plans:
+    """The controller of the run's newest good checkpoint."""
+    config = use_copies(settings_from_json(DownstreamConfig, run.config["settings"]), run.path)
+    hierarchy = Hierarchy(run.config["env"], settings_from_json(EnvSettings, run.config["env_settings"]), config)
+    arrays, _ = run.load_checkpoint(lambda name: name.startswith(("learner/policy/", "normalizer/", "plans/")))
+    return controller_of(hierarchy, arrays) if config.controller == "sac" else Plans(hierarchy, arrays["plans/latents"])

@@ -1,0 +1,120 @@
+"""A planner over latents: what the skills allow, found by trying latents in the simulator itself.
+
+The cross-entropy method, for each evaluation episode by itself: plans are drawn around a mean, simulated from the very
+initial state of the episode, and the best of them make the next mean and spread. Nothing is learned, and the planner
+knows in the simulator what a controller cannot know before (initial velocities, later goals): an upper reference.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibol.downstream.hierarchy import EVALUATION_SEED, DownstreamConfig, Hierarchy
+from ibol.envs import TaskEnv
+from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError
+from ibol.learners.rollout import Trajectories, collect
+from ibol.runs.checkpoint import Arrays
+from ibol.seeding import generator
+
+_LEAST_STD = 0.02  # of the next plans, in units of the latents' range
+
+
+class PlanTrainer:
+    """An iteration of the search is an epoch of the run."""
+
+    headline = ("evaluation/return", "evaluation/goal_distance")
+
+    def __init__(self, task: str, env_settings: EnvSettings, config: DownstreamConfig, seed: int) -> None:
+        if not 1 < config.elites <= config.candidates:
+            raise IbolError(f"elites are {config.elites} of {config.candidates} candidates, but 2 or more must be")
+        self.config, self.seed, self.epochs = config, seed, config.iterations
+        self.hierarchy = Hierarchy(task, env_settings, config)
+        if self.hierarchy.skills is None:
+            raise IbolError("a planner chooses among skills: name their run with --skills")
+        episodes, shape = config.evaluation_episodes, (self.hierarchy.decisions, self.hierarchy.decision_dim)
+        self.env = self.hierarchy.make_env(episodes * config.candidates)
+        self.mean = np.zeros((episodes, *shape), np.float32)
+        self.std = np.ones((episodes, *shape), np.float32)
+        self.best = np.zeros((episodes, *shape), np.float32)
+        self.best_returns = np.full(episodes, -np.inf, np.float32)
+        self.env_steps = 0
+
+    def train_epoch(self, epoch: int) -> dict[str, float]:
+        """Try candidates in every episode."""
+        plans = self._candidates(epoch)  # (E, C, decisions, d)
+        episodes, count = plans.shape[:2]
+        flat = plans.reshape(episodes * count, *plans.shape[2:])
+        seeds = [EVALUATION_SEED + episode for episode in range(episodes) for _ in range(count)]
+        steps, _ = self.hierarchy.rollout(self.env, lambda observations, decision: flat[:, decision], [*seeds])
+        returns = steps.returns.reshape(episodes, count)
+        order, rows = np.argsort(-returns, axis=1), np.arange(episodes)
+        metrics = {}
+        if epoch == 0:
+            metrics["untrained/return"] = float(returns.mean())
+            metrics["untrained/goal_distance"] = float(self.env.distance(steps.returns).mean())
+        better = returns[rows, order[:, 0]] > self.best_returns
+        self.best[better] = plans[rows, order[:, 0]][better]
+        self.best_returns = np.maximum(self.best_returns, returns[rows, order[:, 0]])
+        elites = np.take_along_axis(plans, order[:, : self.config.elites, None, None], axis=1)
+        self.mean, self.std = elites.mean(axis=1), np.maximum(elites.std(axis=1), _LEAST_STD)
+        self.env_steps += steps.num_steps
+        return {
+            **metrics,
+            "env_steps": self.env_steps,
+            "return": float(returns.mean()),
+            "evaluation/return": float(self.best_returns.mean()),
+            "evaluation/goal_distance": float(self.env.distance(self.best_returns).mean()),
+            "epoch_env_steps": steps.num_steps,
+        }
+
+    def _candidates(self, epoch: int) -> NDArray[np.float32]:
+        """Uniform at first, then normal around the elites."""
+        rng = generator(self.seed, "candidates", epoch)
+        shape = (len(self.mean), self.config.candidates, *self.mean.shape[1:])
+        if epoch == 0:
+            return rng.uniform(-1, 1, shape).astype(np.float32)
+        drawn = self.mean[:, None] + self.std[:, None] * rng.standard_normal(shape)
+        return np.clip(drawn, -1, 1).astype(np.float32)
+
+    def keep(self, directory: Path) -> None:
+        """Put skills and imitation set into the run."""
+        self.hierarchy.keep(directory)
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing more."""
+        return {}
+
+    def state(self) -> Arrays:
+        """The search as it stands; `plans/` is what `Plans` needs."""
+        found = {"plans/latents": self.best, "plans/returns": np.nan_to_num(self.best_returns)}
+        return {**found, "mean": self.mean, "std": self.std, "env_steps": np.array(self.env_steps)}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Continue from a saved state."""
+        self.best, self.best_returns = arrays["plans/latents"], arrays["plans/returns"]
+        self.mean, self.std, self.env_steps = arrays["mean"], arrays["std"], int(arrays["env_steps"])
+
+    def checkpoint_bytes(self) -> int:
+        """As much as there is now."""
+        return sum(value.nbytes for value in self.state().values())
+
+
+class Plans:
+    """The best plan for each of the evaluation episodes."""
+
+    def __init__(self, hierarchy: Hierarchy, plans: NDArray[np.float32]) -> None:
+        self.hierarchy, self.plans = hierarchy, plans
+        self.env, self.env_settings = hierarchy.task.name, hierarchy.env_settings
+
+    def rollout(self, episodes: int = 16, *, seed: int = EVALUATION_SEED) -> Trajectories:
+        """The first evaluation episodes, at most those that were planned, whatever the seed: a plan is for its own."""
+        plans = self.plans[:episodes]
+        act = self.hierarchy.controller(lambda observations, decision: plans[:, decision])
+        return collect(self.make_env(len(plans)), act, seed=EVALUATION_SEED)
+
+    def make_env(self, num_envs: int) -> TaskEnv:
+        """A batch of the task."""
+        return self.hierarchy.make_env(num_envs)

@@ -1,0 +1,170 @@
+"""The downstream tasks: their goals, rewards and observations against closed forms."""
+
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+from ibol import IbolError, make
+from ibol.envs import ROBOTS, TASKS, TaskEnv
+from ibol.learners.rollout import Trajectories, collect
+from ibol.runs import checkpoint
+
+IDS = {
+    "ant_goal": "ibol/AntGoal-v0",
+    "ant_multi_goals": "ibol/AntMultiGoals-v0",
+    "half_cheetah_goal": "ibol/HalfCheetahGoal-v0",
+    "half_cheetah_imitation": "ibol/HalfCheetahImitation-v0",
+    "point_goal": "ibol/PointGoal-v0",
+}
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three ways of HalfCheetah at 21 moments."""
+    file = tmp_path_factory.mktemp("set") / "ways.safetensors"
+    locations = np.linspace(0, 1, 21)[None, :, None] * np.array([-10.0, 0.0, 20.0])[:, None, None]
+    about = {"env": "half_cheetah", "every": 10}
+    checkpoint.save(file, {"locations": locations.astype(np.float32)}, {"imitation_set": about})
+    return file
+
+
+def task(name: str, num_envs: int = 3, ways: Path | None = None, **options: object) -> TaskEnv:
+    given = {"imitation_set": ways} if name == "half_cheetah_imitation" else {}
+    env = make(name, num_envs, 1, autoreset=AutoresetMode.DISABLED, **given, **options)
+    assert isinstance(env, TaskEnv)
+    return env
+
+
+def episodes(env: TaskEnv, seed: int = 0) -> Trajectories:
+    rng = np.random.default_rng(seed)
+    return collect(env, lambda states, step: rng.uniform(-1, 1, env.action_space.shape), seed=seed)
+
+
+def test_every_task_is_registered() -> None:
+    assert list(TASKS) == list(IDS)
+    assert set(IDS.values()) <= set(gymnasium.registry)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_gymnasiums_checker_is_content(name: str, ways: Path) -> None:
+    given = {"imitation_set": str(ways)} if name == "half_cheetah_imitation" else {}
+    check_env(gymnasium.make(IDS[name], **given).unwrapped, skip_render_check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "targets", "goal_range"),
+    [("ant_goal", 2, 50), ("ant_multi_goals", 2, 15), ("half_cheetah_goal", 1, 60), ("half_cheetah_imitation", 20, 0)],
+)
+def test_the_observation_is_the_state_and_then_the_targets(
+    name: str, targets: int, goal_range: float, ways: Path
+) -> None:
+    env = task(name, 300, ways)
+    obs, _ = env.reset(seed=5)
+    robot = make(TASKS[name].robot, 300, 1, autoreset=AutoresetMode.DISABLED)
+    np.testing.assert_array_equal(obs[:, :-targets], robot.reset(seed=5)[0])
+    assert env.horizon == ROBOTS[TASKS[name].robot].horizon == 200
+    assert env.robot_dim + targets == obs.shape[1]
+    if goal_range:  # the largest of 300 draws or more
+        assert 0.97 * goal_range < np.abs(obs[:, -targets:]).max() <= goal_range
+        assert obs[:, -targets:].std() == pytest.approx(env.spread, rel=0.1)
+        assert np.abs(task(name, 300, goal_range=2.0).reset(seed=0)[0][:, -targets:]).max() <= 2.0
+
+
+@pytest.mark.parametrize("name", ["ant_goal", "half_cheetah_goal", "point_goal"])
+def test_a_goal_rewards_the_distance_at_the_end_alone(name: str) -> None:
+    env = task(name)
+    found = episodes(env)
+    goals = found.states[:, 0, env.robot_dim :]
+    places = found.states[:, -1, list(env.location_dims)]
+    distance = np.sqrt(((goals - places) ** 2).sum(axis=1))
+    assert not found.rewards[:, :-1].any()
+    np.testing.assert_allclose(found.rewards[:, -1], -distance, rtol=1e-5)
+    np.testing.assert_allclose(env.distance(found.returns), distance, rtol=1e-5)
+    np.testing.assert_array_equal(env.places(found.states), np.repeat(goals[:, None], env.horizon + 1, axis=1))
+
+
+def test_multi_goals_come_every_50_steps_around_the_robot() -> None:
+    env = task("ant_multi_goals", 16, goal_range=4.0)
+    found = episodes(env)
+    goals, places = found.states[:, :, env.robot_dim :], found.states[:, :, :2]
+    moments = [50, 100, 150, 200]
+    assert not np.delete(found.rewards, [m - 1 for m in moments], axis=1).any()
+    total = np.zeros(16)
+    for m in moments:
+        distance = np.linalg.norm(goals[:, m - 1] - places[:, m], axis=1)
+        np.testing.assert_allclose(found.rewards[:, m - 1], -distance, rtol=1e-4)
+        total += distance
+        assert (goals[:, m - 1] == goals[:, m - 50]).all()
+        if m < 200:
+            offset = goals[:, m] - places[:, m]
+            assert 3.5 < np.abs(offset).max() <= 4.0 + 1e-5
+            assert abs(offset.mean()) < 1.6  # four standard errors of the mean of 32
+    np.testing.assert_allclose(env.distance(found.returns), total / 4, rtol=1e-5)
+
+
+def test_imitation_rewards_squared_distances_every_10_steps(ways: Path) -> None:
+    env = task("half_cheetah_imitation", 8, ways)
+    found = episodes(env)
+    way, x = found.states[:, 0, 18:], found.states[:, 10::10, 0]
+    squared = (way - x) ** 2
+    np.testing.assert_allclose(found.rewards[:, 9::10], -squared / 20 / 30, rtol=1e-4, atol=1e-6)
+    assert not np.delete(found.rewards, np.arange(9, 200, 10), axis=1).any()
+    np.testing.assert_allclose(env.distance(found.returns), np.sqrt(squared.mean(axis=1)), rtol=1e-4)
+    ends = set(way[:, -1].tolist())
+    assert ends <= {-10.0, 0.0, 20.0}
+    assert len(ends) > 1
+    places = env.places(found.states)
+    assert places.shape == (8, 201, 1)
+    np.testing.assert_array_equal(places[:, [0, 1, 10, 11, 200], 0], way[:, [0, 0, 0, 1, 19]])
+
+
+@pytest.mark.parametrize("name", ["ant_multi_goals", "half_cheetah_imitation"])
+def test_an_environment_of_a_batch_is_the_single_one_with_its_seed(name: str, ways: Path) -> None:
+    batch, single = task(name, 3, ways), task(name, 1, ways)
+    actions = np.random.default_rng(0).uniform(-1, 1, (60, 3, batch.action_space.shape[1]))
+    batch.reset(seed=7)
+    single.reset(seed=9)
+    for action in actions:
+        many, rewards, *_ = batch.step(action)
+        one, reward, *_ = single.step(action[2:])
+        np.testing.assert_array_equal(many[2], one[0])
+        assert rewards[2] == reward[0]
+
+
+def test_episodes_start_anew_by_themselves_with_another_goal() -> None:
+    env = make("point_goal", 2, horizon=5)
+    first, _ = env.reset(seed=0)
+    for _ in range(5):
+        obs, _, _, truncated, info = env.step(np.zeros((2, 2)))
+    assert truncated.all()
+    np.testing.assert_array_equal(info["final_obs"][:, 2:], first[:, 2:])
+    assert (obs[:, 2:] != first[:, 2:]).all()
+
+
+def test_wrong_options_are_explained(ways: Path, tmp_path: Path) -> None:
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(IbolError, match="more than 0 metres"):
+            make("ant_goal", goal_range=wrong)
+    with pytest.raises(IbolError, match="ibol imitation-set RUN"):
+        make("half_cheetah_imitation")
+    with pytest.raises(IbolError, match="goal_range was given"):
+        make("half_cheetah_imitation", imitation_set=ways, goal_range=3.0)
+    with pytest.raises(IbolError, match="imitation_set was given"):
+        make("ant_goal", imitation_set=ways)
+    with pytest.raises(IbolError, match="have 200 steps"):
+        make("half_cheetah_imitation", imitation_set=ways, horizon=100)
+    with pytest.raises(IbolError, match="cannot be read"):
+        make("half_cheetah_imitation", imitation_set=tmp_path / "nothing")
+    checkpoint.save(tmp_path / "other.safetensors", {"a": np.zeros(1)}, {})
+    with pytest.raises(IbolError, match="is no imitation set"):
+        make("half_cheetah_imitation", imitation_set=tmp_path / "other.safetensors")
+    about = {"env": "ant", "every": 10}
+    checkpoint.save(tmp_path / "ant.safetensors", {"locations": np.zeros((1, 21, 2))}, {"imitation_set": about})
+    with pytest.raises(IbolError, match="are those of ant"):
+        make("half_cheetah_imitation", imitation_set=tmp_path / "ant.safetensors")
+    with pytest.raises(IbolError, match="did you mean 'ant_goal'"):
+        make("ant_gol")
