@@ -35,7 +35,7 @@ SETTINGS = ("epochs", "episodes_per_epoch", "linearizer", "hidden")
 OBJECTIVES = {
     "diayn": ("intrinsic_reward", "log q(z | s') - log p(z)", lambda latents: 0.0),
     "valor": ("decoder", "log p(z | s₀ … s_T-1)", lambda latents: -0.5 * latents * math.log(2 * math.pi * math.e)),
-    "dads": ("intrinsic_reward", "log q(d | s, z) - log mean q(d | s, zᵢ)", lambda latents: 0.0),
+    "dads": ("intrinsic_reward", "log q(d | s, z) - log q(d | s)", lambda latents: 0.0),
 }
 
 
@@ -107,11 +107,12 @@ def objectives(groups: Sequence[Group], output: Path) -> None:
                     logged = [(row["env_steps"], row[metric]) for row in run.metrics()]
                     steps, values = np.array(logged).T
                     label = group.label if number == 0 else None
-                    axes.plot(steps, values, color=colours[group.label], label=label, linewidth=0.9)
+                    axes.plot(steps / 1e6, values, color=colours[group.label], label=label, linewidth=0.9)
             chance = random(found[0].runs[0].config["skills"]["latent_dim"])
             axes.axhline(chance, color="#777777", linestyle="--", linewidth=1, label="random policy")
             axes.set_title(f"{method.upper()} on {env}", fontsize=10)
-            axes.set(xlabel="environment steps", ylabel=f"{formula} (nats)")
+            axes.set(xlabel="million environment steps", ylabel=f"{formula} (nats)")
+            axes.set_ylim(bottom=max(axes.get_ylim()[0], chance - 3))  # a fresh decoder may be far below
             axes.grid(alpha=0.3)
             axes.legend(fontsize=8)
     save(figure, output)
