@@ -8,7 +8,8 @@ a skill policy pi_z(g | s, z) imitates the goals. All three are trained together
 
 (imitation, marginal, compression, auxiliary), where pi_s(g | s) is the sampling policy with u integrated out, by L
 samples of u. Encoder and skill policy follow the gradient of J; the sampling policy follows the policy gradient with J,
-one number for each trajectory, as its return. The skill policy never acts while it is trained.
+one number for each trajectory, as its return, or the gradient through its own goals and the states after them
+(`pathwise`). The skill policy never acts while it is trained.
 """
 
 from dataclasses import dataclass
