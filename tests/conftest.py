@@ -1,4 +1,4 @@
-"""Runs that several test files look at, trained once."""
+"""What several test files need: runs, trained once, and the command line as a user calls it."""
 
 import json
 import shutil
@@ -25,3 +25,19 @@ def copy_run(run: Path, copy: Path, **changes: object) -> Path:
         (config if name in config else config["settings"])[name] = value
     (copy / "config.json").write_text(json.dumps(config))
     return copy
+
+
+def call(*args: object) -> None:
+    """`ibol` with these words."""
+    main([str(arg) for arg in args])
+
+
+def fails(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    """What a wrong call says; it must exit with 2 and never show a traceback."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        call(*args)
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return said

@@ -9,22 +9,8 @@ import numpy as np
 import pytest
 
 import ibol
-from ibol.cli import COMMANDS, HELP, main
-
-
-def call(*args: object) -> None:
-    main([str(arg) for arg in args])
-
-
-def fails(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    """What a wrong call says; it must exit with 2 and never show a traceback."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as stop:
-        call(*args)
-    assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return said
+from conftest import call, fails
+from ibol.cli import COMMANDS, HELP
 
 
 @pytest.fixture(scope="module")

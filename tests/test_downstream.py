@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import copy_run
+from conftest import call, copy_run, fails
 from ibol import downstream, load_linearizer, load_policy
-from ibol.cli import main
 from ibol.downstream.hierarchy import EVALUATION_SEED, Hierarchy
 from ibol.downstream.meta import MetaController
 from ibol.downstream.planner import Plans
@@ -28,20 +27,6 @@ from ibol.presets import build
 from ibol.runs import checkpoint
 from ibol.runs.directory import RunDirectory
 from ibol.skills.policy import LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription
-
-
-def call(*args: object) -> None:
-    main([str(arg) for arg in args])
-
-
-def fails(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as stop:
-        call(*args)
-    assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return said
 
 
 def write_skills(run: Path, about: SkillDescription, policy: Any) -> Path:

@@ -10,6 +10,7 @@ import pytest
 from imageio_ffmpeg import get_ffmpeg_exe
 from PIL import Image
 
+from conftest import fails
 from ibol.cli import main
 from ibol.envs import ROBOTS, make
 from ibol.errors import IbolError
@@ -36,15 +37,6 @@ def gl() -> str:
 
 def video(*args: object) -> None:
     main(["video", *map(str, args), "--quiet"])
-
-
-def fails(capsys: pytest.CaptureFixture[str], *args: object) -> str:
-    with pytest.raises(SystemExit) as stop:
-        video(*args)
-    assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return said
 
 
 def episodes(steps: int, seconds: float = 0.05) -> Episodes:
@@ -109,7 +101,7 @@ def test_a_strip_is_decided_by_the_seed_and_nothing_is_lost(
     with Image.open(strips[0]) as picture:
         assert picture.size == (6 * 84, 64)
     before = strips[0].read_bytes()
-    assert "--overwrite" in fails(capsys, run, "--output", strips[0])
+    assert "--overwrite" in fails(capsys, "video", run, "--output", strips[0])
     assert strips[0].read_bytes() == before
     video(run, "--output", strips[0], "--size", 80, "--latents", "1,1", "--seed", 1, "--overwrite")
     assert strips[0].read_bytes() == strips[2].read_bytes()
@@ -117,13 +109,13 @@ def test_a_strip_is_decided_by_the_seed_and_nothing_is_lost(
 
 
 def test_wrong_calls_are_explained(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "choose .mp4, .gif, .png" in fails(capsys, run, "--output", tmp_path / "a.avi")
-    assert "64 to 1920" in fails(capsys, run, "--output", tmp_path / "a.mp4", "--size", 10)
-    assert "1 to 100" in fails(capsys, run, "--output", tmp_path / "a.mp4", "--frames-per-second", 0)
-    assert "no directory" in fails(capsys, run, "--output", tmp_path / "none" / "a.mp4")
-    assert "at least 1 step" in fails(capsys, run, "--output", tmp_path / "a.mp4", "--steps", 0)
-    assert "such as" in fails(capsys, run, "--output", tmp_path / "a.mp4", "--latents", "north")
-    assert "unknown linearizer 'nothing'" in fails(capsys, "nothing", "--output", tmp_path / "a.mp4")
+    assert "choose .mp4, .gif, .png" in fails(capsys, "video", run, "--output", tmp_path / "a.avi")
+    assert "64 to 1920" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--size", 10)
+    assert "1 to 100" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--frames-per-second", 0)
+    assert "no directory" in fails(capsys, "video", run, "--output", tmp_path / "none" / "a.mp4")
+    assert "at least 1 step" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--steps", 0)
+    assert "such as" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--latents", "north")
+    assert "unknown linearizer 'nothing'" in fails(capsys, "video", "nothing", "--output", tmp_path / "a.mp4")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -133,7 +125,7 @@ def test_a_plain_policy_has_one_tile_and_no_latents(tmp_path: Path, capsys: pyte
     found = load_episodes(str(run), steps=3)
     assert found.labels == ("point",)
     assert found.states.shape == (1, 4, 2)
-    assert "without latents" in fails(capsys, run, "--latents", "grid", "--output", tmp_path / "a.mp4")
+    assert "without latents" in fails(capsys, "video", run, "--latents", "grid", "--output", tmp_path / "a.mp4")
 
 
 def test_a_chart_puts_places_where_they_are() -> None:
