@@ -232,16 +232,6 @@ def test_latents_can_start_louder(name: str) -> None:
     np.testing.assert_allclose(4 * plain[2:], loud[2:])
 
 
-def test_the_moving_average_can_stand_still() -> None:
-    learning = trainer("valor", normalizer="ema", normalizer_epochs=2, evaluate_every=0)
-    seen = []
-    for epoch in range(4):
-        learning.train_epoch(epoch)
-        seen.append(learning.normalizer.mean.copy())
-    assert not np.array_equal(seen[0], seen[1])
-    np.testing.assert_array_equal(seen[1], seen[3])
-
-
 def test_layer_norm_is_part_of_the_kept_policy() -> None:
     learning = trainer("diayn", layer_norm=True)
     described = learning.world.describe_skills()

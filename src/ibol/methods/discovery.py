@@ -67,8 +67,6 @@ class DiscoveryConfig:
     """What is left of the learning rate at the last epoch, as a fraction; it falls along a straight line."""
     normalizer: Literal["ema", "preset"] = "ema"
     """How states are normalised: a moving average, or fixed statistics of random actions."""
-    normalizer_epochs: int = 0
-    """Epochs after which the moving average stands still, so that a longer way looks longer; 0 for none."""
     evaluate_every: int = 100
     """Epochs between looks at the skills (picture, information, coverage); 0 never looks."""
     evaluation_trajectories: int = 256
@@ -202,7 +200,7 @@ class DiscoveryTrainer(ABC):
         latents = draw_latents(rng, config.episodes_per_epoch, config.latent_dim, discrete=self.discrete)
         trajectories = self.explore(latents, epoch)
         info = self.learn(trajectories, latents, epoch)
-        if config.normalizer == "ema" and not 0 < config.normalizer_epochs <= epoch:
+        if config.normalizer == "ema":
             visited = np.arange(trajectories.states.shape[1]) <= trajectories.lengths[:, None]
             states = trajectories.states[visited]
             self.normalizer.update(states, epoch_weight(len(states)))
