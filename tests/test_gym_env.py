@@ -136,7 +136,7 @@ def test_horizon(horizon):
         (Walker, {"horizon": 0}, "^horizon is 0"),
         (Walker, {"horizon": None}, "no time limit of its own: give the episode length with horizon"),
         ("half_chetah", {}, "unknown environment 'half_chetah': did you mean 'half_cheetah'"),
-        ("zzz", {}, "choose one of ant, half_cheetah, hopper, humanoid, dkitty, point, .*'module:function'"),
+        ("zzz", {}, "choose one of ant, .*dkitty, .*point, .*'module:function'"),
         ("no_such_module:make", {}, "needs the module 'no_such_module'"),
         (f"{__name__}:nothing", {}, "has no environment or function 'nothing'"),
         (f"{__name__}:NO_ENV", {}, "has no environment or function 'NO_ENV'"),
