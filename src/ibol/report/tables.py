@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from ibol import presets
+from ibol.envs.settings import EnvSettings
 from ibol.methods import DISCOVERY, find
 from ibol.runs.directory import RunDirectory
 
@@ -50,7 +51,8 @@ def command_line(run: RunDirectory) -> str:
     preset = dataclasses.asdict(presets.build(find(name).CONFIG, name, config["preset"], config["env"], variant))
     defaults = json.loads(json.dumps(preset))  # as the run directory has them; a run of another version may have others
     changed = {key: value for key, value in config["settings"].items() if value != defaults.get(key)}
-    changed |= {key: value for key, value in config["env_settings"].items() if value is not None}
+    usual = dataclasses.asdict(EnvSettings())
+    changed |= {key: value for key, value in config["env_settings"].items() if value != usual.get(key)}
     for key, value in changed.items():
         flag = key.removesuffix("_").replace("_", "-")
         if isinstance(value, bool):
