@@ -9,6 +9,9 @@ import pytest
 
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
+from ibol.learners.replay import Columns
+from ibol.learners.rollout import Trajectories
+from ibol.learners.sac_learner import transitions
 from ibol.methods.sac import SACConfig, SACTrainer
 from ibol.presets import build
 from ibol.seeding import derive
@@ -165,13 +168,18 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
     assert runs[0] != runs[2]
 
 
+def taken(learning: SACTrainer, trajectories: Trajectories) -> Columns:
+    inputs = learning._inputs(trajectories.states)
+    return transitions(trajectories, inputs, time_limits=not learning.config.bootstrap_at_time_limit)
+
+
 def test_early_termination_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Humanoids fall at different times; only real steps may reach the buffer, and a fall is an end."""
     learning = trainer("humanoid", "smoke", episodes_per_epoch=4, normalizer="none")
     trajectories = learning._explore(0)
     assert trajectories.terminated.all()
     assert len(set(trajectories.lengths)) > 1
-    rows = learning._transitions(trajectories)
+    rows = taken(learning, trajectories)
     assert len(rows["rewards"]) == trajectories.lengths.sum()
     assert rows["dones"].sum() == 4
     ends = np.cumsum(trajectories.lengths) - 1
@@ -184,17 +192,17 @@ def test_early_termination_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_time_limits_bootstrap_only_on_request() -> None:
     for bootstrap, ends in ((True, 0), (False, 2)):
         learning = trainer("point", "smoke", bootstrap_at_time_limit=bootstrap)
-        assert learning._transitions(learning._explore(0))["dones"].sum() == ends
+        assert taken(learning, learning._explore(0))["dones"].sum() == ends
 
 
 def test_full_batches_keep_their_size_when_episodes_end_early() -> None:
     learning = trainer("humanoid", "paper", episodes_per_epoch=2, hidden=(8, 8))
-    transitions = learning._transitions(learning._explore(0))
-    assert len(transitions["rewards"]) < 2000
-    learning.learner.store(transitions)
+    rows = taken(learning, learning._explore(0))
+    assert len(rows["rewards"]) < 2000
+    learning.learner.store(rows)
     columns = learning.learner.sample(np.random.default_rng(0), 4)
     assert columns["rewards"].shape == (4, 2000)
-    np.testing.assert_array_equal(columns["rewards"][0, : len(transitions["rewards"])], transitions["rewards"])
+    np.testing.assert_array_equal(columns["rewards"][0, : len(rows["rewards"])], rows["rewards"])
 
 
 def test_state_and_restore_are_exact(tmp_path: Path) -> None:
