@@ -168,3 +168,24 @@ def test_wrong_options_are_explained(ways: Path, tmp_path: Path) -> None:
         make("half_cheetah_imitation", imitation_set=tmp_path / "ant.safetensors")
     with pytest.raises(IbolError, match="did you mean 'ant_goal'"):
         make("ant_gol")
+
+
+@pytest.mark.parametrize("name", [name for name in IDS if name != "point_goal"])
+def test_a_diverged_simulation_is_judged_as_if_it_stayed(name: str, ways: Path) -> None:
+    env = task(name, 2, ways)
+    env.reset(seed=0)
+    still = np.zeros(env.action_space.shape)
+    for _ in range(60):
+        before = env.step(still)[0][1]
+    env.body._state[1, env.body.model.nq] = np.nan
+    with pytest.warns(RuntimeWarning, match="diverged in environment 1"):
+        _, reward, _, truncated, _ = env.step(still)
+    assert truncated.tolist() == [False, True]
+    place, targets = before[list(env.location_dims)], before[env.robot_dim :]
+    if name == "half_cheetah_imitation":
+        expected = -((targets - place)[6:] ** 2).sum() / 20 / 30  # moments 70, 80, ... 200 were to come
+    else:
+        due = 3 if name == "ant_multi_goals" else 1
+        expected = -due * np.linalg.norm(targets - place)
+    assert reward[1] == pytest.approx(expected)
+    assert reward[1] < 0

@@ -81,6 +81,10 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
         """
         raise AssertionError("a subclass says how it moves")
 
+    def _forfeit(self, ids: Ints) -> Floats:
+        """Rewards (len(ids),) for the rest of the episodes of `ids`, which are cut because they diverged."""
+        return np.zeros(len(ids))
+
     # Gymnasium's interface.
 
     def reset(
@@ -118,7 +122,7 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
         if diverged.any():
             self._note_divergence(diverged)
             obs[diverged] = before[diverged]
-            reward[diverged] = 0.0
+            reward[diverged] = self._forfeit(np.flatnonzero(diverged))
             terminated = terminated & ~diverged
             truncated = truncated | diverged
         info: dict[str, Any] = {"divergences": self.divergences.copy()}

@@ -142,6 +142,12 @@ class GoalEnv(TaskEnv):
             targets[again] = locations[again] + self._offsets(again)
         return np.where(due, -distance, 0.0)
 
+    def _forfeit(self, ids: Ints) -> Floats:
+        # As if it stayed where it was last, as far from every later goal: to break off must not pay.
+        targets, locations = self._obs[ids, self.robot_dim :], self._obs[ids][:, self.location_dims]
+        due = self.horizon // self.goal_every - (self._elapsed[ids] - 1) // self.goal_every
+        return -due * np.linalg.norm(targets - locations, axis=1)
+
     def _offsets(self, ids: Ints) -> Floats:
         return np.stack([self._rngs[i].uniform(-self.goal_range, self.goal_range, self.target_dim) for i in ids])
 
@@ -188,6 +194,13 @@ class ImitationEnv(TaskEnv):
         which = np.clip(elapsed // self.every, 1, ways.shape[1]) - 1
         squared = ((ways[np.arange(len(ways)), which] - locations) ** 2).sum(axis=1)
         return np.where(elapsed % self.every == 0, -squared / ways.shape[1] / IMITATION_SCALE, 0.0)
+
+    def _forfeit(self, ids: Ints) -> Floats:
+        # As if it stayed where it was last: to break off must not pay.
+        ways = self._obs[ids, self.robot_dim :].reshape(len(ids), *self.ways.shape[1:])
+        squared = ((ways - self._obs[ids][:, None, self.location_dims]) ** 2).sum(axis=2)
+        due = self.every * (1 + np.arange(ways.shape[1])) >= self._elapsed[ids, None]
+        return -(squared * due).sum(axis=1) / ways.shape[1] / IMITATION_SCALE
 
 
 def make_task(name: str, **options: Any) -> TaskEnv:
