@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 
 import ibol
 from ibol.cli import main
+from ibol.envs.robots import ROBOTS, load_model
 from ibol.envs.settings import EnvSettings
+from ibol.envs.symmetry import symmetries
 from ibol.errors import IbolError
+from ibol.learners.rollout import Trajectories
 from ibol.linearizer.env import LinearizedEnv, squeeze_y
 from ibol.linearizer.evaluation import angles, evaluate_linearizer, rank_correlation
 from ibol.linearizer.policy import BUNDLED, Linearizer, bundled, load_linearizer
@@ -21,9 +25,11 @@ from ibol.linearizer.reward import (
     inner_product_features,
     sample_goals,
 )
+from ibol.linearizer.rhythm import DISTURBANCE, Rhythms, imitate
 from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
 from ibol.metrics.coverage import state_coverage
 from ibol.presets import build
+from ibol.seeding import generator
 
 
 def trainer(env: str = "point", preset: str = "smoke", seed: int = 0, **overrides: object) -> LinearizerTrainer:
@@ -379,11 +385,87 @@ def test_a_fallen_robot_ends_its_training_episode_only() -> None:
         ("half_cheetah", {"frame": "goal"}, "moves in the plane"),
         ("ant", {"frame": "goal", "reward": "euclidean", "critic": "scalar", "relabel": 0.0}, "frame world only"),
         ("point", {"n_step": 0}, "at least 1"),
+        ("dkitty", {"rhythms": 0.5}, "add symmetric"),
     ],
 )
 def test_what_a_robot_cannot_do_is_said(env: str, wrong: dict[str, object], match: str) -> None:
     with pytest.raises(IbolError, match=match):
         trainer(env, **wrong)
+
+
+def rhythms_of(robot: str) -> Rhythms:
+    return Rhythms(symmetries(ROBOTS[robot], load_model(ROBOTS[robot])), len(ROBOTS[robot].location_dims))
+
+
+def test_a_new_rhythms_mirror_image_is_the_rhythm_half_a_period_later() -> None:
+    rhythms = rhythms_of("dkitty")
+    drawn = rhythms.draw(np.random.default_rng(0), np.ones((50, 2)))
+    mirrored = rhythms.mirror.action_sign[1] * rhythms.actions(drawn, 7)[:, rhythms.mirror.action_index[1]]
+    later = np.concatenate([rhythms.actions(row[None], 7 + 0.5 / row[-1]) for row in drawn])
+    np.testing.assert_allclose(mirrored, later, atol=1e-9)
+    assert np.abs(later).max() <= 1
+
+
+def led(moved: list[list[float]], lengths: list[int], horizon: int = 40) -> Trajectories:
+    """Episodes of D'Kitties that slide evenly."""
+    part = np.minimum(np.arange(horizon + 1) / np.array(lengths)[:, None], 1.0)[..., None]
+    states = np.zeros((len(moved), horizon + 1, 43), np.float32)
+    states[..., :2] = part * np.array(moved)[:, None]
+    states[..., 2] = np.arange(horizon + 1)
+    taken = np.zeros((len(moved), horizon, 12), np.float32)
+    return Trajectories(states, taken, taken[..., 0], np.array(lengths), np.array(lengths) < horizon)
+
+
+def test_rhythms_that_led_somewhere_are_varied_for_goals_that_way() -> None:
+    rhythms, rng = rhythms_of("dkitty"), np.random.default_rng(0)
+    drawn = rhythms.draw(rng, np.ones((6, 2)))
+    found = led([[0, 1], [0, 2], [3, 0], [0, 9], [0, 4], [0, 5]], [40, 40, 40, 4, 40, 40])
+    rhythms.learn(drawn, found, [0, 1])
+    np.testing.assert_allclose(rhythms.reach[2], [5, 4, 2, 1], rtol=1e-6)  # the y axis; the one that fell counts 0.9
+    np.testing.assert_array_equal(rhythms.kept["rhythm"][2], drawn[[5, 4, 1, 0]])
+    np.testing.assert_allclose(rhythms.reach[0], [3, 0, 0, 0], rtol=1e-6)
+    there = rhythms.draw(rng, np.tile([0.5, 0.01], (100, 1)))
+    varied = np.abs((there - drawn[2])[:, :24]).max(axis=1) < 1.0  # offsets and amplitudes
+    assert 60 < varied.sum() < 100
+    assert (there != drawn[2]).any(axis=1).all()
+
+
+def test_examples_are_what_the_best_rhythms_meant_to_do_and_where_it_led() -> None:
+    rhythms, rng = rhythms_of("dkitty"), np.random.default_rng(0)
+    drawn = rhythms.draw(rng, np.ones((2, 2)))
+    rhythms.learn(drawn, led([[3, 0], [-4, 3]], [40, 40]), [0, 1])
+    states, actions, ways = rhythms.examples(rng, 200)
+    for way, rhythm in zip([[1, 0], [-0.8, 0.6]], drawn, strict=True):
+        rows = np.isclose(ways, way, atol=1e-5).all(axis=1)
+        assert rows.any()
+        np.testing.assert_allclose(
+            actions[rows], rhythms.actions(np.tile(rhythm, (rows.sum(), 1)), states[rows, 2:3].astype(int))
+        )
+    assert states[:, 2].max() == 25  # later ones have no 15 steps to come
+    np.testing.assert_allclose(np.linalg.norm(ways, axis=1), 1.0, rtol=1e-5)
+
+
+def test_the_policy_comes_near_what_it_imitates() -> None:
+    learning, rng = trainer("dkitty", symmetric=True), np.random.default_rng(0)
+    inputs = rng.standard_normal((1, 64, 86)).astype(np.float32).repeat(100, axis=0)
+    actions = np.tanh(inputs[..., :12])
+    follow = partial(imitate, inputs=inputs, actions=actions, learning_rate=1e-2, rate=1.0)
+    policy, optimizer, first = follow(learning.learner.policy, learning.imitation)
+    assert follow(policy, optimizer)[2] < 0.5 * first
+
+
+def test_rhythms_fade_and_a_training_with_them_continues_exactly() -> None:
+    settings = {"symmetric": True, "rhythms": 1.0, "imitation_steps": 5, "epochs": 2, "episodes_per_epoch": 4}
+    learning, other = (trainer("dkitty", **settings) for _ in range(2))
+    assert learning.train_epoch(0)["imitation"] > 0
+    assert learning.rhythms.reach.max() > 0
+    goals = learning._goals(generator(0, "goals", 1), 4)
+    swung = learning.rhythms.draw(generator(0, "rhythms", 1), goals[:2, :2])
+    other.restore(learning.state())
+    moved = learning._explore(goals, 1).actions[:2, 0]
+    assert np.abs(moved - learning.rhythms.actions(swung, 0)).max() < 5 * DISTURBANCE
+    learning.restore(other.state())
+    assert learning.train_epoch(1) == other.train_epoch(1)
 
 
 def test_several_steps_taken_together_add_up_and_end_where_the_episode_does() -> None:

@@ -6,11 +6,13 @@ psi(s, g, a), so that Q = <psi, g> (+ the entropy's and the alive bonus's own en
 """
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +22,8 @@ from ibol.envs import ROBOTS, Env, RobotEnv, sizes
 from ibol.envs.robots import has_fallen
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
-from ibol.learners import sac
+from ibol.learners import adam, sac
+from ibol.learners.adam import falling
 from ibol.learners.normalizer import Normalizer, find_normalizer
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
@@ -37,6 +40,7 @@ from ibol.linearizer.reward import (
     inner_product_features,
     sample_goals,
 )
+from ibol.linearizer.rhythm import BLUR, DISTURBANCE, Rhythms, imitate
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory
@@ -81,6 +85,11 @@ class LinearizerConfig(SACLearnerConfig):
     frame: Literal["world", "goal"] = "world"
     """How the networks see a robot that moves in the plane: as it is, or turned so that the goal's way is the x axis
     and it heads that way as nearly as its symmetries allow."""
+    rhythms: float = 0.0
+    """Fraction of the first epoch's episodes in which the robot moves by a rhythm instead of the policy; it falls to 0
+    along a straight line."""
+    imitation_steps: int = 0
+    """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate falls to 0."""
     end_when_fallen: bool = False
     """End a training episode, without further value, where the robot has fallen and cannot move on."""
     normalizer_trajectories: int = 500
@@ -132,6 +141,10 @@ class LinearizerTrainer:
             seed=seed,
         )
         self.exchange = find_exchange(env, self.env, self.normalizer) if config.symmetric else None
+        self.rhythms = None
+        if self.exchange is not None and config.rhythms:
+            self.rhythms = Rhythms(self.exchange.found, len(self.env.location_dims))
+        self.imitation = adam.start(config.learning_rate, self.learner.policy)
         self.frame = find_frame(self.description, self.normalizer)
         self.best_policy, self.best_reach = self.learner.policy, np.zeros(())
         self.reward_moments = np.zeros(2)  # mean and variance; a variance of 0 means none yet
@@ -152,6 +165,7 @@ class LinearizerTrainer:
         transitions, reward = self._transitions(trajectories, goals)
         cost = self.config.action_cost * epoch / self.epochs
         info = self.learner.learn(transitions, epoch, partial(self._compose, action_cost=cost))
+        info |= self._imitate(epoch)
         self.env_steps += trajectories.num_steps
         metrics = {
             "env_steps": self.env_steps,
@@ -180,12 +194,48 @@ class LinearizerTrainer:
         )
 
     def _explore(self, goals: NDArray[np.float32], epoch: int) -> Trajectories:
+        """Episodes of the policy, and in the first of them of rhythms."""
         key = jax.random.key(derive(self.seed, "exploration", epoch))
+        rhythms, dims = self.rhythms, list(self.env.location_dims)
+        count = round(self.config.rhythms * falling(0.0, epoch, self.epochs) * len(goals))
+        noise = generator(self.seed, "rhythms", epoch)
+        swung = rhythms.draw(noise, goals[:count, dims]) if rhythms else None
 
-        def act(states: NDArray[np.float32], step: int) -> jax.Array:
-            return _sample(self.learner.policy, self.frame, states, goals, key, step)
+        def act(states: NDArray[np.float32], step: int) -> Any:
+            actions = _sample(self.learner.policy, self.frame, states, goals, key, step)
+            if rhythms is None or swung is None:
+                return actions
+            noisy = rhythms.actions(swung, step) + DISTURBANCE * noise.standard_normal((count, actions.shape[1]))
+            return np.concatenate([noisy.clip(-1, 1), actions[count:]])
 
-        return collect(self.env, act, seed=derive(self.seed, "episodes", epoch))
+        found = collect(self.env, act, seed=derive(self.seed, "episodes", epoch))
+        if rhythms is not None and swung is not None:
+            rhythms.learn(swung, found, dims)
+        return found
+
+    def _imitate(self, epoch: int) -> dict[str, float]:
+        """Gradient steps of the policy towards what the best rhythms did, for goals along the way they led."""
+        rhythms, config = self.rhythms, self.config
+        if rhythms is None or not rhythms.reach.any() or not config.imitation_steps:
+            return {}
+        assert self.exchange is not None
+        rng = generator(self.seed, "imitation", epoch)
+        shape = (config.imitation_steps, config.batch_size)
+        states, actions, ways = rhythms.examples(rng, math.prod(shape))
+        goals = np.zeros((len(ways), self.description.goal_dim), np.float32)
+        goals[:, list(self.env.location_dims)] = ways * rng.uniform(0.3, 1, (len(ways), 1))
+        normalized = self.normalizer(states)
+        normalized = normalized + BLUR * rng.standard_normal(normalized.shape, np.float32)
+        columns: Columns = {"states": normalized, "next_states": normalized, "actions": actions, "features": goals}
+        columns = self.exchange(columns, rng.integers(len(self.exchange), size=len(ways)))
+        seen = seen_transitions(self.frame, columns, columns["features"])
+        inputs, aims = (values.reshape(*shape, -1) for values in (seen.inputs, seen.actions))
+        rate = falling(0.0, epoch, self.epochs)
+        policy, self.imitation, loss = imitate(
+            self.learner.policy, self.imitation, inputs, aims, config.learning_rate, rate
+        )
+        self.learner.networks = eqx.tree_at(lambda networks: networks.policy, self.learner.networks, policy)
+        return {"imitation": float(loss)}
 
     def _transitions(self, trajectories: Trajectories, goals: NDArray[np.float32]) -> tuple[Columns, float]:
         """The steps that were taken, one row each, and the mean reward of a step."""
@@ -273,6 +323,7 @@ class LinearizerTrainer:
             **checkpoint.flatten(self._kept_policy(), POLICY_PREFIX),
             **self.learner.state(),
             **self.normalizer.state(),
+            **({**self.rhythms.state(), **checkpoint.flatten(self.imitation, "imitation/")} if self.rhythms else {}),
             "best_reach": self.best_reach,
             "reward_moments": self.reward_moments,
             "env_steps": np.array(self.env_steps),
@@ -284,6 +335,9 @@ class LinearizerTrainer:
         self.best_policy = checkpoint.unflatten(self.best_policy, arrays, POLICY_PREFIX)
         self.best_reach = arrays["best_reach"]
         self.reward_moments = arrays["reward_moments"]
+        if self.rhythms:
+            self.rhythms.restore(arrays)
+            self.imitation = checkpoint.unflatten(self.imitation, arrays, "imitation/")
         self.normalizer = Normalizer.from_state(arrays)
         self.env_steps = int(arrays["env_steps"])
 
@@ -319,6 +373,8 @@ def _check(env: str, config: LinearizerConfig) -> None:
         raise IbolError("normalize_reward is for the epoch's own steps: scalar critic, no replay, relabel 0, n_step 1")
     if config.symmetric and not config.relabel:
         raise IbolError("symmetric exchanges the transitions that get a fresh goal: set relabel above 0")
+    if config.rhythms and not config.symmetric:
+        raise IbolError("rhythms know left from right by the robot's symmetries: add symmetric")
     if config.n_step < 1:
         raise IbolError(f"n_step is {config.n_step}, but at least 1 is needed")
 
