@@ -53,10 +53,12 @@ def about(run: RunDirectory) -> dict[str, Any]:
 
 
 def table(paths: Sequence[Path], trajectories: int) -> list[dict[str, Any]]:
-    """The measures of all runs, of their untrained and random policies, and the means over runs of one setting."""
+    """The measures of all runs, of untrained and random policies, and the means over runs of one setting."""
     runs = {str(path): RunDirectory.open(path) for path in paths}
+    # Untrained and random policies of all methods are alike: those of one run on each linearizer will do.
+    worlds = {(run.config["env"], run.config["settings"]["linearizer"]): run.path for run in reversed(runs.values())}
     rows = []
-    for row in evaluate_skills(paths, trajectories=trajectories, quiet=True):
+    for row in evaluate_skills(paths, trajectories=trajectories, references=list(worlds.values()), quiet=True):
         run = runs.get(row["run"])
         known = about(run) if run is not None and row["policy"] == "skills" else {}
         name = Path(row["run"]).name if run is not None else row["run"]
@@ -124,7 +126,7 @@ def _of(groups: Sequence[Group], method: str) -> list[Group]:
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
     """The few numbers that are looked at first."""
-    names = ("information", "wsepin", "sepin@1", "corrected", "coverage", "distance", "accuracy", "minutes")
+    names = ("information", "wsepin", "sepin@1", "corrected", "coverage", "distance", "spread", "accuracy", "minutes")
     print("| run | policy | " + " | ".join(names) + " |")
     print("|---" * (len(names) + 2) + "|")
     for row in rows:

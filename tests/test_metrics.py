@@ -6,7 +6,7 @@ import pytest
 from ibol.errors import IbolError
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information, entropy, mutual_information, quantize
-from ibol.metrics.locations import mean_distance, nearest_centroid_accuracy, smallest_sector
+from ibol.metrics.locations import location_spread, mean_distance, nearest_centroid_accuracy, smallest_sector
 
 RANGE = np.array([[-4.2, -4.2], [4.2, 4.2]])
 
@@ -82,6 +82,7 @@ def test_sectors_and_distances() -> None:
     assert smallest_sector(around) == pytest.approx(1 / 12)
     assert smallest_sector(np.abs(around)) == 0
     assert mean_distance(np.zeros((120, 2)), 3 * around) == pytest.approx(3)
+    assert location_spread(3 * around + 5) == pytest.approx(3)
 
 
 def test_coverage_counts_cells() -> None:

@@ -1,6 +1,6 @@
 """Skills in numbers, next to those of an untrained policy and of random goals."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from ibol.evaluation.rollouts import POLICIES, Policy, Rollouts, skill_rollouts
 from ibol.figures.skills import DIRECTIONS, is_discrete
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import Limits, corrected_information, mutual_information, pooled_limits
-from ibol.metrics.locations import mean_distance, nearest_centroid_accuracy, smallest_sector
+from ibol.metrics.locations import location_spread, mean_distance, nearest_centroid_accuracy, smallest_sector
 from ibol.metrics.separability import corrected_separability, neighbour_separability, separability
 from ibol.metrics.spread import bootstrap_interval, return_diversity
 from ibol.runs.progress import WorkProgress
@@ -30,29 +30,32 @@ def evaluate_skills(
     k: int = 1,
     seed: int = 0,
     deterministic: bool = False,
-    references: bool = True,
+    references: bool | Collection[Path] = True,
     quiet: bool = False,
 ) -> list[Row]:
     """Rows for each run's skills, for the same policy before its training and for random answers in its place.
 
     Bins and cells divide the ranges that the skills of all runs in the same environment reach together. Every number of
     bins makes rows of its own. Where several runs differ only by seed or linearizer, a row with their mean and the
-    bootstrap interval of it (`intervals`) follows.
+    bootstrap interval of it (`intervals`) follows. `references` may also name the runs whose untrained and random
+    policies are wanted.
     """
     if trajectories < DIRECTIONS:
         raise IbolError(f"trajectories is {trajectories}, but at least {DIRECTIONS} are needed")
     groups = group_runs(runs)
-    policies: tuple[Policy, ...] = POLICIES if references else ("skills",)
+    chosen = (runs if references else ()) if isinstance(references, bool) else references
+    wanted: list[tuple[Path, Policy]] = [
+        (run, policy) for run in runs for policy in POLICIES if policy == "skills" or run in chosen
+    ]
     repeated = accuracy_trajectories(trajectories)
     found: dict[tuple[Path, Policy], tuple[Rollouts, Rollouts]] = {}
-    with WorkProgress(len(runs) * len(policies) * (trajectories + repeated), "episodes", quiet) as progress:
-        for run in runs:
-            for policy in policies:
-                simulate = partial(
-                    skill_rollouts, run, policy=policy, seed=seed, deterministic=deterministic, progress=progress
-                )
-                random, eight = simulate(trajectories=trajectories), simulate(which="eight", trajectories=repeated)
-                found[run, policy] = random, eight
+    with WorkProgress(len(wanted) * (trajectories + repeated), "episodes", quiet) as progress:
+        for run, policy in wanted:
+            simulate = partial(
+                skill_rollouts, run, policy=policy, seed=seed, deterministic=deterministic, progress=progress
+            )
+            random, eight = simulate(trajectories=trajectories), simulate(which="eight", trajectories=repeated)
+            found[run, policy] = random, eight
     rows: list[Row] = []
     ranges = {env: _ranges([found[run, "skills"][0] for run in _of_env(groups, env)]) for env in _envs(groups)}
     settings = {run.path: group for group in groups for run in group.runs}
@@ -114,6 +117,7 @@ def _behaviour(random: Rollouts, eight: Rollouts, limits: Any) -> Row:
         "accuracy": nearest_centroid_accuracy(eight.ends.reshape(eight.distinct, -1, ends.shape[1])),
         "coverage": state_coverage(random.locations, limits),
         "distance": mean_distance(starts, ends),
+        "spread": location_spread(ends),
         "return_std": return_std,
         "return_range": return_range,
     }

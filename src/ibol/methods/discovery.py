@@ -22,6 +22,7 @@ from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information
+from ibol.metrics.locations import location_spread
 from ibol.nn.networks import BetaPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
@@ -291,7 +292,7 @@ def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, 
         numbers = {
             "information": corrected_information(latents[random], ends, bins=_TRAINING_BINS),
             "coverage": float(state_coverage(paths[random])),
-            "spread": float(np.sqrt(((ends - ends.mean(axis=0)) ** 2).sum(axis=1).mean())),
+            "spread": location_spread(ends),
         }
         if picture is not None and paths.shape[2] <= 2:
             panels = [

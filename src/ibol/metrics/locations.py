@@ -27,3 +27,8 @@ def smallest_sector(ends: Floats, sectors: int = 12) -> float:
 def mean_distance(starts: Floats, ends: Floats) -> float:
     """Mean distance from where episodes start to where they end, both (N, d)."""
     return float(np.linalg.norm(ends - starts, axis=1).mean())
+
+
+def location_spread(ends: Floats) -> float:
+    """Root mean square distance of where episodes end, (N, d), from their mean."""
+    return float(np.sqrt(((ends - ends.mean(axis=0)) ** 2).sum(axis=1).mean()))

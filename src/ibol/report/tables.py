@@ -17,6 +17,7 @@ MEASURES = {
     "information": "the same from bins as published: rises with their number even for useless skills",
     "accuracy": "how often an end lies nearest to its own one of 8 skills",
     "coverage": "visited cells of the location",
+    "spread": "root mean square distance of the ends from their mean, in metres",
     "distance": "mean distance between start and end in metres; of a linearizer for goals of full length",
     "smallest_sector": "share of ends in the emptiest of 12 directions",
     "lowest": "the furthest end backward in metres",
