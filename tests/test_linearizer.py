@@ -400,6 +400,7 @@ def rhythms_of(robot: str) -> Rhythms:
 def test_a_new_rhythms_mirror_image_is_the_rhythm_half_a_period_later() -> None:
     rhythms = rhythms_of("dkitty")
     drawn = rhythms.draw(np.random.default_rng(0), np.ones((50, 2)))
+    assert rhythms.actions(drawn[:0], 7).shape == (0, 12)
     mirrored = rhythms.mirror.action_sign[1] * rhythms.actions(drawn, 7)[:, rhythms.mirror.action_index[1]]
     later = np.concatenate([rhythms.actions(row[None], 7 + 0.5 / row[-1]) for row in drawn])
     np.testing.assert_allclose(mirrored, later, atol=1e-9)

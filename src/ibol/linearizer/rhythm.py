@@ -69,7 +69,7 @@ class Rhythms:
 
     def actions(self, rhythms: Floats, step: int | NDArray[np.int64]) -> Floats:
         """What rhythms (N, ...) do at a step, or each at its own (N, 1): (N, m)."""
-        offset, amplitude, phase = rhythms[:, :-1].reshape(len(rhythms), 3, -1).swapaxes(0, 1)
+        offset, amplitude, phase = rhythms[:, :-1].reshape(len(rhythms), 3, self.joints).swapaxes(0, 1)
         return np.clip(offset + amplitude * np.sin(2 * np.pi * rhythms[:, -1:] * step + phase), -1, 1)
 
     def learn(self, rhythms: Floats, found: Trajectories, dims: list[int]) -> None:
