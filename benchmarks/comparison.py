@@ -56,7 +56,7 @@ def table(paths: Sequence[Path], trajectories: int) -> list[dict[str, Any]]:
     """The measures of all runs, of untrained and random policies, and the means over runs of one setting."""
     runs = {str(path): RunDirectory.open(path) for path in paths}
     # Untrained and random policies of all methods are alike: those of one run on each linearizer will do.
-    worlds = {(run.config["env"], run.config["settings"]["linearizer"]): run.path for run in reversed(runs.values())}
+    worlds = {(run.config["env"], _linearizer(run)): run.path for run in reversed(runs.values())}
     rows = []
     for row in evaluate_skills(paths, trajectories=trajectories, references=list(worlds.values()), quiet=True):
         run = runs.get(row["run"])
@@ -64,6 +64,11 @@ def table(paths: Sequence[Path], trajectories: int) -> list[dict[str, Any]]:
         name = Path(row["run"]).name if run is not None else row["run"]
         rows.append({**row, "run": name, **known})
     return rows
+
+
+def _linearizer(run: RunDirectory) -> str:
+    name: str = run.config["settings"]["linearizer"]
+    return "bundled:0" if name == "bundled" else name
 
 
 def by_env(groups: Sequence[Group]) -> dict[str, list[Group]]:
