@@ -55,7 +55,7 @@ def about(run: RunDirectory) -> dict[str, Any]:
 def table(paths: Sequence[Path], trajectories: int) -> list[dict[str, Any]]:
     """The measures of all runs, of untrained and random policies, and the means over runs of one setting."""
     runs = {str(path): RunDirectory.open(path) for path in paths}
-    # Untrained and random policies of all methods are alike: those of one run on each linearizer will do.
+    # Random goals are the same for all methods on a linearizer; untrained policies are shown of one method only.
     worlds = {(run.config["env"], _linearizer(run)): run.path for run in reversed(runs.values())}
     rows = []
     for row in evaluate_skills(paths, trajectories=trajectories, references=list(worlds.values()), quiet=True):

@@ -29,7 +29,8 @@ BLUR = 0.2  # of what is added to normalised states that are imitated from
 _KEPT = 4  # rhythms for each direction
 _FRESH = 0.2  # of the rhythms are drawn anew instead of varied
 _OFFSET = 0.3  # standard deviation of the joints' middle positions
-_CYCLES = (0.03, 0.35)  # a step
+_NEW_CYCLES = (0.05, 0.3)  # a step, of new rhythms
+_CYCLES = (0.03, 0.35)  # and of varied ones
 _AHEAD = 15  # steps after which it is asked where a step led
 _CHANGES = {"offset": 0.1, "amplitude": 0.1, "phase": 0.3, "cycles": 0.015}  # standard deviations of a variation
 _CHANGED = (0.1, 0.3, 1.0)  # chances of a value to be changed, one of them for each variation
@@ -110,7 +111,7 @@ class Rhythms:
         offset = np.where(follows, sign * offset[:, index], offset)
         amplitude = np.where(follows, sign * amplitude[:, index], amplitude)
         phase = np.where(follows, phase[:, index] + np.pi, phase)
-        return np.concatenate([offset, amplitude, phase, rng.uniform(0.05, 0.3, (count, 1))], axis=1)
+        return np.concatenate([offset, amplitude, phase, rng.uniform(*_NEW_CYCLES, (count, 1))], axis=1)
 
     def state(self) -> Arrays:
         """The best rhythms by name."""
