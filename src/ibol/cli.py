@@ -395,10 +395,12 @@ def _normalize(argv: list[str]) -> None:
         """Decides initial states and actions."""
         update: bool = False
         """Make these the values that ship with ibol (for its developers)."""
+        quiet: bool = False
+        """Show no progress."""
 
     given = _parse(Normalize, argv, "normalize", "Mean and standard deviation of states under random actions.")
     provenance = {"trajectories": given.trajectories, "steps": given.steps, "seed": given.seed}
-    found = normalizer.compute_normalizer(given.env, **provenance)
+    found = normalizer.compute_normalizer(given.env, **provenance, quiet=given.quiet)
     show(normalizer_table(given.env, found))
     if given.update:
         provenance["mujoco"] = versions()["mujoco"]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ibol.envs import ROBOTS, make
 from ibol.envs.settings import EnvSettings
+from ibol.runs.progress import WorkProgress
 from ibol.seeding import generator
 
 PAPER_TRAJECTORIES = 10_000
@@ -89,10 +90,11 @@ def compute_normalizer(
     steps: int = PAPER_STEPS,
     seed: int = 0,
     options: Mapping[str, Any] | None = None,
+    quiet: bool = True,
 ) -> Normalizer:
     """Mean and standard deviation of the states that uniform random actions visit; the same for the same seed.
 
-    `options` are further arguments of `ibol.make`.
+    `options` are further arguments of `ibol.make`. Unless `quiet`, progress is shown.
     """
     given = dict(options or {})
     if env in ROBOTS and not ROBOTS[env].terminates_when_fallen:
@@ -103,17 +105,19 @@ def compute_normalizer(
     envs = make(env, batch, **given)
     rng = generator(seed, "normalizer")
     count, mean, spread = 0, np.zeros(1), np.zeros(1)
-    for start in range(0, trajectories, batch):
-        obs, _ = envs.reset(seed=int(rng.integers(2**31 - batch)))
-        rows = min(batch, trajectories - start)
-        for _ in range(steps):
-            # Pooled moments of the states so far and of this batch, so that no state needs to be kept.
-            states = np.asarray(obs, np.float64)[:rows]
-            delta, total = states.mean(axis=0) - mean, count + rows
-            spread = spread + states.var(axis=0) * rows + delta**2 * (count * rows / total)
-            mean = mean + delta * (rows / total)
-            count = total
-            obs, *_ = envs.step(rng.uniform(-1.0, 1.0, envs.action_space.shape))
+    with WorkProgress(trajectories * steps, "steps", quiet) as progress:
+        for start in range(0, trajectories, batch):
+            obs, _ = envs.reset(seed=int(rng.integers(2**31 - batch)))
+            rows = min(batch, trajectories - start)
+            for _ in range(steps):
+                # Pooled moments of the states so far and of this batch, so that no state needs to be kept.
+                states = np.asarray(obs, np.float64)[:rows]
+                delta, total = states.mean(axis=0) - mean, count + rows
+                spread = spread + states.var(axis=0) * rows + delta**2 * (count * rows / total)
+                mean = mean + delta * (rows / total)
+                count = total
+                obs, *_ = envs.step(rng.uniform(-1.0, 1.0, envs.action_space.shape))
+                progress.advance(rows)
     envs.close()
     return Normalizer.of(mean, np.sqrt(spread / count))
 
