@@ -67,6 +67,16 @@ def test_wrong_values_are_explained(capsys: pytest.CaptureFixture[str], tmp_path
     assert "horizon is 0" in fails(capsys, "sac", "point", "--horizon", 0, "--run-dir", tmp_path / "a")
     said = fails(capsys, "sac", "point", "--batch-size", 0, "--run-dir", tmp_path / "b")
     assert "goes with replay_size 0" in said
+    for flag, value, said in (
+        ("--seed", -1, "seed is -1, but at least 0 is needed"),
+        ("--discount", 2, "discount is 2.0, but at most 1 is allowed"),
+        ("--learning-rate", "nan", "learning_rate is nan, but more than 0 is needed"),
+        ("--keep-checkpoints", 0, "keep_checkpoints is 0, but at least 1 is needed"),
+        ("--hidden", 0, "hidden is 0"),
+    ):
+        assert said in fails(capsys, "sac", "point", flag, value, "--run-dir", tmp_path / "c")
+    assert "bins is 0" in fails(capsys, "evaluate", tmp_path, "--bins", 0)
+    assert "unknown environment 'nowhere'" in fails(capsys, "discover", "nowhere", "--run-dir", tmp_path / "d")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -111,6 +121,8 @@ def test_resume_extends_a_finished_run(tmp_path: Path, capsys: pytest.CaptureFix
     assert len(rows) == 4
     assert json.loads((run / "config.json").read_text())["settings"]["epochs"] == 4
     assert capsys.readouterr().out.startswith("done: ")
+    assert "has done 4 epochs already" in fails(capsys, "resume", run, "--epochs", 3)
+    assert json.loads((run / "config.json").read_text())["settings"]["epochs"] == 4
 
 
 def test_evaluate_compares_with_random_actions(

@@ -208,6 +208,32 @@ def test_overwriting_leaves_nothing_of_the_run_before(steering: Path, tmp_path: 
     assert load_policy(tmp_path / "run").hierarchy.skills is None
 
 
+def test_a_run_cannot_replace_what_it_is_to_use(
+    steering: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skills = shutil.copytree(steering, tmp_path / "skills")
+    options = ("--preset", "smoke", "--run-dir", skills, "--overwrite")
+    assert "which this run is to use" in fails(capsys, "downstream", "point_goal", "--skills", skills, *options)
+    assert load_policy(skills).latent_dim == 2
+
+
+def test_a_planners_run_is_extended_by_iterations(steering: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    trained(run, steering, "--controller", "planner", "--iterations", 1)
+    call("resume", run, "--epochs", 2, "--quiet")
+    found = RunDirectory.open(run)
+    assert found.config["settings"]["iterations"] == 2
+    assert [row["epoch"] for row in found.metrics()] == [1, 2]
+
+
+def test_decisions_name_discrete_skills(tmp_path: Path) -> None:
+    about = SkillDescription("point", EnvSettings(), 2, 2, 3, (0, 1), (), (2,), linearized=False, discrete=True)
+    skills = write_skills(tmp_path / "discrete", about, about.policy_template())
+    hierarchy = Hierarchy("point_goal", EnvSettings(), config_of(skills=str(skills)))
+    chosen = hierarchy.latents(np.array([[0.1, 0.3, -1.0], [-0.5, -0.9, -0.2]]))
+    np.testing.assert_array_equal(chosen, [[0, 1, 0], [0, 0, 1]])
+
+
 def test_tables_curves_films_and_pages_know_tasks(
     steering: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -275,7 +301,9 @@ def test_wrong_calls_are_explained(steering: Path, tmp_path: Path, capsys: pytes
     assert "chooses among skills" in fails(capsys, *start, "--skills", "none", "--controller", "planner")
     planner = (*start, "--skills", steering, "--controller", "planner")
     assert "elites are 7 of 6" in fails(capsys, *planner, "--elites", 7)
-    assert "ibol imitation-set" in fails(capsys, "downstream", "half_cheetah_imitation", "--skills", "none")
+    imitate = ("downstream", "half_cheetah_imitation", "--skills", "none")
+    assert "ibol imitation-set" in fails(capsys, *imitate)
+    assert "there is no imitation set nowhere" in fails(capsys, *imitate, "--imitation-set", "nowhere")
     assert "at least one run" in fails(capsys, "imitation-set")
     assert "at least 1 is needed" in fails(capsys, "imitation-set", steering, "--trajectories", 0)
     assert not (tmp_path / "run").exists()

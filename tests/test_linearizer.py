@@ -446,6 +446,14 @@ def test_examples_are_what_the_best_rhythms_meant_to_do_and_where_it_led() -> No
     np.testing.assert_allclose(np.linalg.norm(ways, axis=1), 1.0, rtol=1e-5)
 
 
+def test_rhythms_that_fell_at_once_are_no_examples() -> None:
+    rhythms = rhythms_of("dkitty")
+    assert len(rhythms.steps_that_led()) == 0
+    rhythms.learn(rhythms.draw(np.random.default_rng(0), np.ones((2, 2))), led([[3, 0], [0, 2]], [10, 12]), [0, 1])
+    assert rhythms.reach.any()
+    assert len(rhythms.steps_that_led()) == 0
+
+
 def test_the_policy_comes_near_what_it_imitates() -> None:
     learning, rng = trainer("dkitty", symmetric=True), np.random.default_rng(0)
     inputs = rng.standard_normal((1, 64, 86)).astype(np.float32).repeat(100, axis=0)

@@ -17,7 +17,7 @@ from ibol.runs.checkpoint import BadCheckpoint
 from ibol.runs.directory import RunDirectory
 from ibol.runs.loop import RunSettings, train
 
-CONFIG = {"command": "sac", "env": "point"}
+CONFIG = {"command": "sac", "env": "point", "preset": "smoke", "seed": 0, "settings": {}, "env_settings": {}}
 
 
 class Counter:
@@ -113,9 +113,11 @@ def test_a_run_is_never_overwritten_unasked(tmp_path: Path) -> None:
         new_run(tmp_path / "run")
     assert len(list(run.metrics())) == 5
     (tmp_path / "run" / "notes.txt").write_text("mine")
+    (tmp_path / "run" / "linearizer.safetensors").write_text("of the run before")
     again = new_run(tmp_path / "run", overwrite=True)
     assert list(again.metrics()) == []
     assert again.checkpoints() == []
+    assert not (tmp_path / "run" / "linearizer.safetensors").exists()
     assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
 
 
@@ -293,10 +295,23 @@ def test_tensorboard_without_the_extra_says_what_to_install(tmp_path: Path, monk
         train(Counter(), new_run(tmp_path / "run"), RunSettings(quiet=True, tensorboard=True))
 
 
-@pytest.mark.parametrize("content", ["not json", "[]", "{}"])
+@pytest.mark.parametrize("content", ["not json", "[]", "{}", '{"command": "ibol"}'])
 def test_a_broken_configuration_is_one_sentence(tmp_path: Path, content: str) -> None:
     with pytest.raises(IbolError, match="holds no run"):
         RunDirectory.open(tmp_path)
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(IbolError, match="is not the configuration of a run"):
         RunDirectory.open(tmp_path)
+
+
+def test_damaged_metrics_are_one_sentence(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run")
+    (run.path / "metrics.jsonl").write_text('{"epoch": 1}\nnot json\n')
+    with pytest.raises(IbolError, match="is damaged"):
+        list(run.metrics())
+
+
+def test_no_file_of_others_is_written_over_on_the_way(tmp_path: Path) -> None:
+    (tmp_path / "ways.tmp").write_text("mine")
+    checkpoint.save(tmp_path / "ways.safetensors", {"a": np.zeros(1)}, {})
+    assert (tmp_path / "ways.tmp").read_text() == "mine"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import fails
 from ibol.cli import main
 from ibol.errors import IbolError
 from ibol.sweeps import Sweep, _config, find_sweep, label, sweeps, title
@@ -55,6 +56,8 @@ def test_a_grid_of_ones_own_is_read_from_a_file(tmp_path: Path) -> None:
         ("", "has 0 sweeps"),
         ("[a]\nsummary = 1", "no description"),
         ("not toml", "no description"),
+        ('[a]\nsummary = ""\nenv = "point"\ncells = [["b"]]', "tables of settings"),
+        ('[a]\nsummary = ""\nenv = "point"\ncells = [[{ d = 1 }], [{ d = 1 }]]', "a cell twice"),
         (OWN + OWN.replace("mine", "other"), "has 2 sweeps"),
     ],
 )
@@ -80,6 +83,14 @@ def test_a_wrong_setting_is_found_before_anything_is_trained(tmp_path: Path) -> 
     assert not (tmp_path / "sweep").exists()
 
 
+def test_lists_in_a_file_become_tuples_and_numbers_are_checked() -> None:
+    sweep = Sweep("own", "", "point", (({"hidden": [8, 8]},), ({"hidden": [8, 0]},)), "valor")
+    right, wrong = sweep.cells()
+    assert _config(sweep, "smoke", right, None).hidden == (8, 8)
+    with pytest.raises(IbolError, match="hidden is 0, but at least 1 is needed"):
+        _config(sweep, "smoke", wrong, None)
+
+
 def test_a_sweep_from_the_command_line_to_its_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, made = tmp_path / "mine.toml", tmp_path / "sweep"
     file.write_text(OWN.replace(", { use_u = false }", ""))
@@ -95,3 +106,4 @@ def test_a_sweep_from_the_command_line_to_its_figure(tmp_path: Path, capsys: pyt
     metrics = (made / "beta=0.1,lambda=1.0" / "metrics.jsonl").read_text()
     main(command)
     assert (made / "beta=0.1,lambda=1.0" / "metrics.jsonl").read_text() == metrics, "finished runs stay"
+    assert "with epochs 1 and not 2" in fails(capsys, *command, "--epochs", 2)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 import ibol
+from ibol import limits
 from ibol.errors import IbolError, unknown
 
 HELP = """usage: ibol COMMAND [OPTIONS]
@@ -66,7 +67,9 @@ def _parse(kind: Any, argv: Sequence[str], command: str, description: str, defau
     """Parse with tyro; the flags of nested settings carry no prefix."""
     options = {} if default is None else {"default": default}
     config = (tyro.conf.OmitArgPrefixes,)
-    return tyro.cli(kind, args=argv, prog=f"ibol {command}", description=description, config=config, **options)
+    given = tyro.cli(kind, args=argv, prog=f"ibol {command}", description=description, config=config, **options)
+    limits.check(given)
+    return given
 
 
 def _train(command: str, description: str, default_method: str | None = None) -> Callable[[list[str]], None]:
@@ -177,8 +180,6 @@ def _sweep(argv: list[str]) -> None:
 
     known = "; ".join(f"{sweep.name}: {sweep.summary}" for sweep in sweeps.sweeps().values())
     given = _parse(SweepCommand, argv, "sweep", f"Train a grid of runs and draw them together. {known}")
-    if given.jobs is not None and given.jobs < 1:
-        raise IbolError(f"jobs is {given.jobs}, but at least 1 is needed")
     sweep = sweeps.find_sweep(given.name)
     directory = given.sweep_dir or Path("sweeps") / f"{sweep.name}-{given.preset}-seed{given.seed}"
     rows = sweeps.run_sweep(

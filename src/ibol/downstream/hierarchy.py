@@ -18,6 +18,7 @@ from ibol.errors import IbolError, unknown
 from ibol.learners.normalizer import Normalizer, load_normalizer
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.learners.sac_learner import SACLearnerConfig
+from ibol.runs.checkpoint import temporary_beside
 from ibol.seeding import derive
 from ibol.skills.policy import Skills, copy_skills, load_skills
 
@@ -60,6 +61,11 @@ class DownstreamConfig(SACLearnerConfig):
     """The best of them, which the next iteration's are drawn around."""
     iterations: int = 6
     """Iterations of a planner."""
+
+    @property
+    def length_name(self) -> str:
+        """The setting that says how many epochs a run has."""
+        return "iterations" if self.controller == "planner" else "epochs"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -108,11 +114,18 @@ class Hierarchy:
         def step(observations: NDArray[np.float32], t: int) -> Any:
             nonlocal act
             if t % held == 0:
-                act = skills.controller(self.config.latent_range * np.asarray(choose(observations, t // held)))
+                act = skills.controller(self.latents(np.asarray(choose(observations, t // held))))
             assert act is not None
             return act(observations[:, : self.robot_dim], t % held)
 
         return step
+
+    def latents(self, decisions: NDArray[np.floating]) -> NDArray[np.floating]:
+        """What decisions (N, d) in [-1, 1]^d mean to the skills; of discrete ones the largest number names one."""
+        assert self.skills is not None
+        if self.skills.description.discrete:
+            return np.eye(self.decision_dim, dtype=np.float32)[decisions.argmax(axis=-1)]
+        return self.config.latent_range * decisions
 
     def rollout(
         self, env: TaskEnv, choose: Choose, seed: int | list[int | None]
@@ -163,7 +176,7 @@ class Hierarchy:
         if self.skills is not None and Path(self.config.skills) != skills:
             copy_skills(Path(self.config.skills), skills)
         if self.config.imitation_set is not None and Path(self.config.imitation_set) != ways:
-            temporary = ways.with_suffix(".tmp")
+            temporary = temporary_beside(ways)
             temporary.write_bytes(Path(self.config.imitation_set).read_bytes())
             temporary.replace(ways)
 

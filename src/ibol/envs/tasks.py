@@ -216,6 +216,8 @@ def load_ways(file: Path, robot: str) -> tuple[NDArray[np.float64], int]:
     """Ways (M, K, k) of an imitation set, without their beginnings, and the steps between two of their places."""
     from ibol.runs import checkpoint  # imports JAX, which nothing else of the environments needs
 
+    if not file.exists():
+        raise IbolError(f"there is no imitation set {file}: make one with 'ibol imitation-set RUN... --output FILE'")
     arrays, meta = checkpoint.load(file)
     if "imitation_set" not in meta:
         raise IbolError(f"{file} is no imitation set: make one with 'ibol imitation-set RUN... --output FILE'")

@@ -152,7 +152,7 @@ def _from_file(path: Path) -> Linearizer:
 
 def _from_run(run: RunDirectory) -> Linearizer:
     if run.config["command"] != "linearize":
-        raise IbolError(f"{run.path} is a run of 'ibol {run.config['command']}', not of 'ibol linearize'")
+        raise IbolError(f"{run.path} is a run of 'ibol {run.made_by}', not of 'ibol linearize'")
     arrays, _ = run.load_checkpoint(lambda name: name.startswith((POLICY_PREFIX, "normalizer/")))
     return assemble(LinearizerDescription.from_json(run.config["linearizer"]), arrays)
 

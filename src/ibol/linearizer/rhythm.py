@@ -93,9 +93,15 @@ class Rhythms:
             for name, values in made.items():
                 self.kept[name][way] = np.concatenate([self.kept[name][way], values])[first]
 
+    def steps_that_led(self) -> NDArray[np.int64]:
+        """The numbers (M, 3) of direction, place and step of whatever kept rhythms moved the robot with, if any did."""
+        if not self.kept:
+            return np.zeros((0, 3), np.int64)
+        return np.argwhere(self.kept["ways"].any(axis=-1) & (self.reach > 0)[..., None])
+
     def examples(self, rng: np.random.Generator, count: int) -> tuple[Floats, Floats, Floats]:
         """Raw states and actions of steps of the best rhythms, at random, and the ways (unit vectors) they led."""
-        steps = np.argwhere(self.kept["ways"].any(axis=-1) & (self.reach > 0)[..., None])
+        steps = self.steps_that_led()
         way, place, step = steps[rng.integers(len(steps), size=count)].T
         states, ways = (self.kept[name][way, place, step] for name in ("states", "ways"))
         return states, self.actions(self.kept["rhythm"][way, place], step[:, None]), ways

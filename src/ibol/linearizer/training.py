@@ -216,7 +216,7 @@ class LinearizerTrainer:
     def _imitate(self, epoch: int) -> dict[str, float]:
         """Gradient steps of the policy towards what the best rhythms did, for goals along the way they led."""
         rhythms, config = self.rhythms, self.config
-        if rhythms is None or not rhythms.reach.any() or not config.imitation_steps:
+        if rhythms is None or not config.imitation_steps or not len(rhythms.steps_that_led()):
             return {}
         assert self.exchange is not None
         rng = generator(self.seed, "imitation", epoch)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ibol.downstream.hierarchy import use_copies
 from ibol.envs.settings import EnvSettings
-from ibol.errors import unknown
+from ibol.errors import IbolError, unknown
 from ibol.methods.discovery import replace_linearizer
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.runs.loop import RunSettings, Trainer, train
@@ -54,6 +54,10 @@ def start(
     parts = (method, _file_name(env), *getattr(config, "labels", ()), preset, f"seed{run_settings.seed}")
     path = run_settings.run_dir or Path("runs") / "-".join(parts)
     RunDirectory.check_free(path, overwrite=run_settings.overwrite)
+    for name in ("skills", "linearizer", "imitation_set"):
+        given = getattr(config, name, None)
+        if given and Path(given).exists() and Path(given).resolve().is_relative_to(path.resolve()):
+            raise IbolError(f"{path} holds {given}, which this run is to use: choose another --run-dir")
     trainer = find(method).create_trainer(env, env_settings, config, run_settings.seed)
     description = {
         "command": method,
@@ -72,16 +76,20 @@ def resume(path: Path, run_settings: RunSettings, epochs: int | None = None) -> 
     """Continue a run where its last checkpoint stands, to `epochs` epochs if that is given."""
     run = RunDirectory.open(path)
     method, config, env_settings = settings_of(run)
+    length = getattr(config, "length_name", "epochs")
     if epochs is not None:
-        config = dataclasses.replace(config, epochs=epochs)
+        done = max((row["epoch"] for row in run.metrics()), default=0)
+        if epochs < done:
+            raise IbolError(f"{path} has done {done} epochs already, so it cannot end after {epochs}")
+        config = dataclasses.replace(config, **{length: epochs})
     if run.config["command"] in _OWN:
         config = _OWN[run.config["command"]](config, path)
     trainer = method.create_trainer(run.config["env"], env_settings, config, run.config["seed"])
-    finished = train(trainer, run, run_settings, resume=True)
-    if epochs is not None:
-        run.config["settings"]["epochs"] = epochs
-        run.save_config()
-    return run, finished
+    if epochs is not None:  # before the training, which may be interrupted and resumed again
+        run.config["settings"][length] = epochs
+        with run.locked():
+            run.save_config()
+    return run, train(trainer, run, run_settings, resume=True)
 
 
 def settings_of(run: RunDirectory) -> tuple[Method, Any, EnvSettings]:

@@ -79,13 +79,15 @@ class World:
 
     def __init__(self, env: str, env_settings: EnvSettings, config: DiscoveryConfig) -> None:
         self.name, self.env_settings, self.config = env, env_settings, config
-        self.linearizer = find_linearizer(env, config.linearizer)
         raw = env_settings.make(env, config.episodes_per_epoch)
+        self.linearizer = find_linearizer(env, config.linearizer)
         self.env: Env | LinearizedEnv = raw
         if self.linearizer is not None:
             self.env = LinearizedEnv(raw, self.linearizer, distortion=DISTORTIONS[config.distortion])
         elif config.distortion != "none":
             raise IbolError("a distortion of the goals needs a linearizer")
+        if config.distortion != "none" and len(raw.location_dims) != 2:
+            raise IbolError(f"{env} does not move in the plane: {config.distortion!r} has no x and y to distort")
         self.state_dim, self.action_dim = sizes(self.env)
         self.horizon = self.env.horizon
         self.macro_length = 1 if self.linearizer is None else self.linearizer.macro_length

@@ -34,7 +34,7 @@ def save(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
     blocks = {name: np.require(value, requirements="C") for name, value in arrays.items()}
     text = json.dumps({"meta": dict(meta), "sha256": {name: _digest(block) for name, block in blocks.items()}})
     header = {"format": FORMAT, "json": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    temporary = path.with_suffix(".tmp")
+    temporary = temporary_beside(path)
     try:
         save_file(blocks, temporary, metadata=header)
         temporary.chmod(0o644)  # safetensors makes it readable for its owner alone
@@ -68,6 +68,18 @@ def load(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> tuple
         if _digest(value) != checksums[name]:
             raise BadCheckpoint(f"the checkpoint {path} was altered: the checksum of {name} does not match")
     return arrays, content["meta"]
+
+
+def temporary_beside(path: Path) -> Path:
+    """Where a file is written before it takes its place; hidden, so that it is nobody else's."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file, all of it or nothing."""
+    temporary = temporary_beside(path)
+    temporary.write_text(text)
+    temporary.replace(path)
 
 
 def flatten(tree: Any, prefix: str = "") -> Arrays:

@@ -6,7 +6,8 @@ RUN/checkpoints/*.safetensors the last few states, named by the number of epochs
 RUN/linearizer.safetensors    what the skills of a discovery stand on
 RUN/pictures/*.png            where they went while they were learned
 RUN/evaluation/*.safetensors  roll-outs of the skills that were measured or drawn
-RUN/skills/                   of a downstream task: the skills that it uses
+RUN/skills/, RUN/imitation.safetensors  of a downstream task: the skills and the imitation set that it uses
+RUN/tensorboard/              the metrics again, with --tensorboard
 """
 
 import dataclasses
@@ -28,7 +29,9 @@ from ibol.runs.checkpoint import Arrays, BadCheckpoint
 
 Settings = TypeVar("Settings")
 _PACKAGES = ("ibol", "mujoco", "jax", "equinox", "optax", "gymnasium", "numpy")
-_BEGINNING = (".lock", "checkpoints", "config.tmp")  # what a process that was killed at once may leave
+_BEGINNING = (".lock", "checkpoints", ".config.json.tmp")  # what a process that was killed at once may leave
+_FILES = ("config.json", "metrics.jsonl", "linearizer.safetensors", "imitation.safetensors")
+_FOLDERS = ("checkpoints", "pictures", "evaluation", "skills", "tensorboard")
 _CHECKPOINT_NAME = "epoch-{:010d}.safetensors"
 
 
@@ -63,16 +66,21 @@ class RunDirectory:
         try:
             path.mkdir(parents=True, exist_ok=True)
             with run.locked():
-                for name in ("config.json", "metrics.jsonl", "imitation.safetensors"):
+                for name in _FILES:
                     (path / name).unlink(missing_ok=True)
-                for folder in (run._checkpoints, run.pictures, path / "evaluation", path / "skills"):
-                    if folder.exists():
-                        shutil.rmtree(folder)
+                for name in _FOLDERS:
+                    if (path / name).exists():
+                        shutil.rmtree(path / name)
                 run._checkpoints.mkdir()
                 run.save_config()
         except OSError as error:
             raise IbolError(f"cannot write to {path}: {error.strerror}; choose another --run-dir") from None
         return run
+
+    @property
+    def made_by(self) -> str:
+        """The command that made it; `config["command"]` is the method."""
+        return "discover" if "skills" in self.config else str(self.config["command"])
 
     @property
     def pictures(self) -> Path:
@@ -87,16 +95,17 @@ class RunDirectory:
             raise IbolError(f"{path} holds no run: there is no {file}")
         try:
             config = json.loads(file.read_text())
-            config["command"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            for name in ("command", "env", "preset", "seed", "settings", "env_settings"):
+                config[name]
+        except KeyError as error:
+            raise IbolError(f"{file} is not the configuration of a run: it has no {error}") from None
+        except (OSError, ValueError, TypeError) as error:
             raise IbolError(f"{file} is not the configuration of a run ({error})") from None
         return cls(path, config)
 
     def save_config(self) -> None:
         """Write config.json, all of it or nothing."""
-        temporary = self.path / "config.tmp"
-        temporary.write_text(json.dumps(self.config, indent=2) + "\n")
-        temporary.replace(self.path / "config.json")
+        checkpoint.replace_text(self.path / "config.json", json.dumps(self.config, indent=2) + "\n")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -126,14 +135,15 @@ class RunDirectory:
         for line in file.read_text().splitlines(keepends=True):
             if not line.endswith("\n"):
                 return
-            yield json.loads(line)
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise IbolError(f"{file} is damaged: not all of its lines are JSON") from None
 
     def forget_metrics_after(self, epoch: int) -> None:
         """Drop what an interrupted run logged beyond its last checkpoint: those epochs are run again."""
         kept = [json.dumps(row) + "\n" for row in self.metrics() if row["epoch"] <= epoch]
-        temporary = self.path / "metrics.tmp"
-        temporary.write_text("".join(kept))
-        temporary.replace(self.path / "metrics.jsonl")
+        checkpoint.replace_text(self.path / "metrics.jsonl", "".join(kept))
 
     # Checkpoints.
 
@@ -166,7 +176,7 @@ class RunDirectory:
 
     def clean(self) -> None:
         """Remove what a killed process left half-written."""
-        for leftover in [*self.path.glob("*.tmp"), *self._checkpoints.glob("*.tmp")]:
+        for leftover in [*self.path.glob(".*.tmp"), *self._checkpoints.glob(".*.tmp")]:
             leftover.unlink()
 
 

@@ -170,7 +170,7 @@ def load_skills(run: str | Path) -> Skills:
 def skills_of(run: RunDirectory) -> Skills:
     """The skills of the run's newest good checkpoint."""
     if "skills" not in run.config:
-        raise IbolError(f"{run.path} is a run of 'ibol {run.config['command']}' and holds no skills")
+        raise IbolError(f"{run.path} is a run of 'ibol {run.made_by}' and holds no skills")
     description = SkillDescription.from_json(run.config["skills"])
     arrays, _ = run.load_checkpoint(lambda name: name.startswith((SKILLS_PREFIX, "normalizer/")))
     linearizer = load_linearizer(run.path / LINEARIZER_FILE) if description.linearized else None

@@ -6,6 +6,7 @@ SWEEP/scores.json       their numbers
 """
 
 import dataclasses
+import json
 import os
 import threading
 import time
@@ -18,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from ibol import methods, presets
+from ibol import limits, methods, presets
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.runs import evaluate_runs, write_json
@@ -66,6 +67,8 @@ def find_sweep(name: str) -> Sweep:
         found = list(_parse(Path(name).read_text(), name).values())
     except OSError as error:
         raise IbolError(f"cannot read {name}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise IbolError(f"cannot read {name}: it is not UTF-8 text") from None
     if len(found) != 1:
         raise IbolError(f"{name} has {len(found)} sweeps, but a file is to have one")
     return found[0]
@@ -78,6 +81,8 @@ def run_sweep(
     """Train what is not trained yet, then draw and measure; returns the rows of numbers."""
     cells = [_config(sweep, preset, changes, epochs) for changes in sweep.cells()]
     paths = [directory / label(changes) for changes in sweep.cells()]
+    for path, config in zip(paths, cells, strict=True):
+        _check_kept(path, config, seed)
     began, count = time.monotonic(), min(jobs or os.cpu_count() or 1, len(cells))
     # Workers of their own: each has one core, and what a cell compiled is of no use to another.
     pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
@@ -133,6 +138,10 @@ def _sweep(
     made = Sweep(name=name, rows=tuple(tuple(row) for row in [*crossed, *cells]), **others)
     if not made.rows or not all(made.rows):
         raise TypeError(f"{name} needs rows and columns, or cells")
+    if not all(isinstance(cell, dict) for cell in made.cells()):
+        raise TypeError(f"the cells of {name} are to be tables of settings")
+    if len({label(cell) for cell in made.cells()}) < len(made.cells()):
+        raise TypeError(f"{name} has a cell twice")
     return made
 
 
@@ -147,7 +156,24 @@ def _config(sweep: Sweep, preset: str, changes: Changes, epochs: int | None) -> 
     for name in changes:
         if name not in known:
             raise unknown("setting", name, known)
-    return dataclasses.replace(config, **changes)
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()}
+    config = dataclasses.replace(config, **values)
+    limits.check(config)
+    return config
+
+
+def _check_kept(path: Path, config: Any, seed: int) -> None:
+    """Refuse to go on with a cell that was trained otherwise than it shall be now."""
+    if not (path / "config.json").exists():
+        return
+    run, wanted = RunDirectory.open(path), json.loads(json.dumps(dataclasses.asdict(config)))
+    kept = {**run.config["settings"], "seed": run.config["seed"]}
+    for name, value in {**wanted, "seed": seed}.items():
+        if kept.get(name) != value:
+            raise IbolError(
+                f"{path} was trained with {name.rstrip('_')} {kept.get(name)} and not {value}: choose another "
+                "--sweep-dir, or delete that run"
+            )
 
 
 def _die_with(parent: int) -> None:
