@@ -6,7 +6,7 @@ to all runs of an environment, so all that is to be compared belongs into one ca
     for seed in 0 1; do for method in ibol diayn valor dads; do
         ibol discover half_cheetah --method $method --linearizer bundled:$seed --seed $seed
     done; done
-    python benchmarks/comparison.py runs/*-fast-seed? --json benchmarks/results/comparison.json --figures docs/figures
+    python benchmarks/comparison.py runs/*-fast-seed? --json benchmarks/results/comparison.json --figures docs/methods
 
 leaves `comparison.json`, and as pictures `comparison.png` (rows of environments, columns of methods, one run each) and
 `objectives.png` (each baseline's own objective over its training, next to what a random policy has).
@@ -131,7 +131,10 @@ def _of(groups: Sequence[Group], method: str) -> list[Group]:
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
     """The few numbers that are looked at first."""
-    names = ("information", "wsepin", "sepin@1", "corrected", "coverage", "distance", "spread", "accuracy", "minutes")
+    names = (
+        "information", "neighbour_information", "wsepin", "sepin@1", "corrected_sepin@1", "accuracy", "coverage",
+        "distance", "spread", "minutes",
+    )  # fmt: skip
     print("| run | policy | " + " | ".join(names) + " |")
     print("|---" * (len(names) + 2) + "|")
     for row in rows:
