@@ -37,6 +37,8 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
     eight = DIRECTIONS * EPISODES
     top, bottom = [], []
     groups = {run.path: group for group in group_runs(runs) for run in group.runs}
+    if len({len(RunDirectory.open(run).config["skills"]["location_dims"]) for run in runs}) > 1:
+        raise IbolError("these skills move in spaces of different dimensions: draw them in pictures of their own")
     with WorkProgress(len(runs) * (eight + count), "episodes", options.quiet) as progress:
         for run in runs:
             directory, group = RunDirectory.open(run), groups[run]
@@ -45,8 +47,6 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
             shown = f"{found.distinct} latents, {EPISODES} episodes each"
             top.append(SkillPicture(f"{title}\n{shown}", found.latents, found.locations, False))
             bottom.append(random_skills(run, trajectories=count, seed=options.seed, progress=progress))
-    if len({panel.paths.shape[2] for panel in top}) > 1:
-        raise IbolError("these skills move in spaces of different dimensions: draw them in pictures of their own")
     plot_skills([*top, *bottom], output, columns=len(runs))
 
 
