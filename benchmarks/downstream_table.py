@@ -58,8 +58,9 @@ def main() -> None:
     for table in evaluation_tables(rows):
         show(table)
     if args.json:
-        settings = {name: str(value) for name, value in vars(args).items() if name != "json"}
-        write_json(args.json, settings, ("ibol", "mujoco", "jax", "numpy"), rows)
+        settings = {"skills": [run.name for run in args.runs], "preset": args.preset, "epochs": args.epochs}
+        named = [{**row, "run": Path(row["run"]).name} for row in rows]
+        write_json(args.json, settings, ("ibol", "mujoco", "jax", "numpy"), named)
 
 
 if __name__ == "__main__":
