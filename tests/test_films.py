@@ -113,7 +113,7 @@ def test_wrong_calls_are_explained(run: Path, tmp_path: Path, capsys: pytest.Cap
     assert "64 to 1920" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--size", 10)
     assert "1 to 100" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--frames-per-second", 0)
     assert "no directory" in fails(capsys, "video", run, "--output", tmp_path / "none" / "a.mp4")
-    assert "at least 1 step" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--steps", 0)
+    assert "at least 1 is needed" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--steps", 0)
     assert "such as" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--latents", "north")
     assert "unknown linearizer 'nothing'" in fails(capsys, "video", "nothing", "--output", tmp_path / "a.mp4")
     assert list(tmp_path.iterdir()) == []

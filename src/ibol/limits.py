@@ -9,7 +9,7 @@ from typing import Any
 from ibol.errors import IbolError
 
 _COUNTS = """
-    bins candidates episodes episodes_per_epoch evaluation_episodes evaluation_trajectories frames_per_second hidden
+    bins candidates episodes episodes_per_epoch evaluation_episodes evaluation_trajectories hidden
     iterations jobs keep_checkpoints latent_dim latent_samples macro_length marginal_samples mixture
     normalizer_trajectories prior_samples sepin_k steps trajectories
 """
