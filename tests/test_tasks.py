@@ -157,7 +157,7 @@ def test_wrong_options_are_explained(ways: Path, tmp_path: Path) -> None:
         make("ant_goal", imitation_set=ways)
     with pytest.raises(IbolError, match="have 200 steps"):
         make("half_cheetah_imitation", imitation_set=ways, horizon=100)
-    with pytest.raises(IbolError, match="cannot be read"):
+    with pytest.raises(IbolError, match="there is no imitation set"):
         make("half_cheetah_imitation", imitation_set=tmp_path / "nothing")
     checkpoint.save(tmp_path / "other.safetensors", {"a": np.zeros(1)}, {})
     with pytest.raises(IbolError, match="is no imitation set"):
