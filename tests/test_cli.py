@@ -77,6 +77,9 @@ def test_wrong_values_are_explained(capsys: pytest.CaptureFixture[str], tmp_path
         assert said in fails(capsys, "sac", "point", flag, value, "--run-dir", tmp_path / "c")
     assert "bins is 0" in fails(capsys, "evaluate", tmp_path, "--bins", 0)
     assert "unknown environment 'nowhere'" in fails(capsys, "discover", "nowhere", "--run-dir", tmp_path / "d")
+    squeeze = ("--distortion", "squeeze_y", "--run-dir", tmp_path / "e")
+    assert "does not move in the plane" in fails(capsys, "discover", "half_cheetah", *squeeze)
+    assert "needs a linearizer" in fails(capsys, "discover", "point", *squeeze)
     assert list(tmp_path.iterdir()) == []
 
 
