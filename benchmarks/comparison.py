@@ -73,7 +73,7 @@ def _linearizer(run: RunDirectory) -> str:
 
 def by_env(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """Groups of runs by environment, in the order of the methods."""
-    ordered = sorted(groups, key=lambda group: METHODS.index(group.runs[0].config["command"]))
+    ordered = sorted(groups, key=lambda group: METHODS.index(group.runs[0].method))
     return {env: [g for g in ordered if g.env == env] for env in dict.fromkeys(group.env for group in groups)}
 
 
@@ -96,7 +96,7 @@ def panel(groups: Sequence[Group], output: Path, trajectories: int) -> None:
 
 def objectives(groups: Sequence[Group], output: Path) -> None:
     """Each baseline's own objective: a row for each environment, a column for each method, a line for each run."""
-    envs = by_env([group for group in groups if group.runs[0].config["command"] in OBJECTIVES])
+    envs = by_env([group for group in groups if group.runs[0].method in OBJECTIVES])
     methods = [name for name in METHODS if any(_of(members, name) for members in envs.values())]
     if not methods:
         return
@@ -126,7 +126,7 @@ def objectives(groups: Sequence[Group], output: Path) -> None:
 
 
 def _of(groups: Sequence[Group], method: str) -> list[Group]:
-    return [group for group in groups if group.runs[0].config["command"] == method]
+    return [group for group in groups if group.runs[0].method == method]
 
 
 def show(rows: Sequence[dict[str, Any]]) -> None:

@@ -13,13 +13,13 @@ from scipy.stats import multivariate_normal, norm
 
 from ibol.cli import main
 from ibol.envs.settings import EnvSettings
-from ibol.figures.skills import eight_latents
 from ibol.methods import dads, diayn, find, valor
 from ibol.methods.sac_discovery import Observed
 from ibol.metrics.locations import nearest_centroid_accuracy
 from ibol.nn.distributions import gaussian_log_prob
 from ibol.presets import build
 from ibol.skills.env import SkillEnv
+from ibol.skills.latents import Gaussian
 from ibol.skills.policy import assemble, load_skills
 
 METHODS = ["diayn", "valor", "dads"]
@@ -39,12 +39,12 @@ def test_diayn_rewards_the_log_likelihood_ratio_of_the_latent() -> None:
     discriminator, seen = diayn.Discriminator(3, 2, (8, 8), jax.random.key(0)), observed()
     mean, std = discriminator.mean(seen.next_states), np.exp(discriminator.log_std(seen.next_states))
     expected = norm(mean, std).logpdf(seen.latents).sum(-1) - norm.logpdf(seen.latents).sum(-1)
-    np.testing.assert_allclose(diayn.reward(discriminator, seen), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(diayn.reward(discriminator, seen, Gaussian(2)), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_discriminator_that_knows_nothing_rewards_nothing() -> None:
     discriminator = jax.tree.map(jnp.zeros_like, diayn.Discriminator(3, 2, (8, 8), jax.random.key(0)))
-    np.testing.assert_allclose(diayn.reward(discriminator, observed()), 0.0, atol=1e-6)
+    np.testing.assert_allclose(diayn.reward(discriminator, observed(), Gaussian(2)), 0.0, atol=1e-6)
 
 
 def test_skill_dynamics_are_a_mixture_of_unit_gaussians() -> None:
@@ -160,7 +160,7 @@ def test_skills_can_be_told_apart_after_a_short_training(name: str, settings: di
 
 
 def accuracy(learning: Any) -> float:
-    latents = np.repeat(eight_latents(2), 20, axis=0)
+    latents = np.repeat(Gaussian(2).shown(), 20, axis=0)
     ends = learning.skills().rollout(latents, seed=1).states[:, -1]
     return nearest_centroid_accuracy(ends.reshape(8, 20, 2))
 

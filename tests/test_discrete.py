@@ -11,11 +11,12 @@ from gymnasium.spaces import Discrete
 
 from ibol.cli import main
 from ibol.errors import IbolError
-from ibol.figures.skills import eight_latents, is_discrete, latent_colours
-from ibol.films.episodes import parse_numbers
+from ibol.figures.skills import latent_colours
+from ibol.films.episodes import parse_latents
 from ibol.methods import diayn
 from ibol.methods.sac_discovery import Observed
 from ibol.skills.env import SkillEnv
+from ibol.skills.latents import OneHot
 from ibol.skills.policy import load_skills
 
 
@@ -40,17 +41,17 @@ def test_the_reward_is_the_log_likelihood_ratio_of_the_skill() -> None:
     odds = np.exp(np.asarray(classifier.logits(seen.next_states), np.float64))
     chosen = np.asarray(seen.latents).argmax(axis=1)
     expected = np.log(odds[np.arange(6), chosen] / odds.sum(axis=1)) - np.log(1 / 4)
-    np.testing.assert_allclose(diayn.reward(classifier, seen), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(diayn.reward(classifier, seen, OneHot(4)), expected, rtol=1e-4, atol=1e-5)
     ignorant = jax.tree.map(jnp.zeros_like, classifier)
-    np.testing.assert_allclose(diayn.reward(ignorant, seen), 0.0, atol=1e-6)
+    np.testing.assert_allclose(diayn.reward(ignorant, seen, OneHot(4)), 0.0, atol=1e-6)
 
 
 def test_latents_are_unit_vectors_that_are_all_equally_likely(run: Path) -> None:
     latents = load_skills(run).sample_latents(5000, seed=0)
     assert latents.shape == (5000, 5)
-    assert is_discrete(latents)
+    assert ((latents == 1).sum(axis=1) == 1).all()
+    assert (latents != 0).sum() == 5000
     np.testing.assert_allclose(latents.mean(axis=0), 0.2, atol=0.03)
-    assert not is_discrete(np.random.default_rng(0).standard_normal((5, 2)))
 
 
 def test_they_are_measured_as_what_they_are(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -91,17 +92,17 @@ def test_pictures_films_and_continuation(run: Path, tmp_path: Path, capsys: pyte
 
 
 def test_what_is_no_number_of_a_skill_is_refused() -> None:
-    np.testing.assert_array_equal(parse_numbers("2; 0", 3), [[0, 0, 1], [1, 0, 0]])
-    assert len(parse_numbers("grid", 50)) == 36
+    np.testing.assert_array_equal(parse_latents("2; 0", OneHot(3)), [[0, 0, 1], [1, 0, 0]])
+    assert len(parse_latents("grid", OneHot(50))) == 36
     for text in ("", "3", "-1", "0,1", "one"):
         with pytest.raises(IbolError, match="0 to 2"):
-            parse_numbers(text, 3)
+            parse_latents(text, OneHot(3))
 
 
 def test_at_most_eight_are_chosen_and_their_colours_differ() -> None:
-    assert eight_latents(50, discrete=True).shape == (8, 50)
-    assert eight_latents(3, discrete=True).tolist() == np.eye(3).tolist()
-    colours = latent_colours(np.eye(10, dtype=np.float32))
+    assert OneHot(50).shown().shape == (8, 50)
+    assert OneHot(3).shown().tolist() == np.eye(3).tolist()
+    colours = latent_colours(np.eye(10, dtype=np.float32), OneHot(10))
     gaps = np.abs(colours[:, None] - colours[None]).sum(axis=2) + 9 * np.eye(10)
     assert gaps.min() > 0.1
 

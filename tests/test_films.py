@@ -14,12 +14,13 @@ from conftest import fails
 from ibol.cli import main
 from ibol.envs import ROBOTS, make
 from ibol.errors import IbolError
-from ibol.figures.skills import eight_latents, latent_colours
+from ibol.figures.skills import latent_colours
 from ibol.films import backend
 from ibol.films.chart import Chart
 from ibol.films.episodes import Episodes, load_episodes, parse_latents
 from ibol.films.film import _RING, frame_steps
 from ibol.films.scene import Stage
+from ibol.skills.latents import Gaussian
 
 
 @pytest.fixture
@@ -52,21 +53,21 @@ def test_frames_are_in_real_time_and_end_with_the_last_step() -> None:
 
 
 def test_latents_are_parsed() -> None:
-    np.testing.assert_array_equal(parse_latents("8 directions", 2), eight_latents(2))
-    np.testing.assert_allclose(parse_latents("0,1.5; 1.5,-2", 2), [[0, 1.5], [1.5, -2]])
-    grid = parse_latents("grid", 3)
+    np.testing.assert_array_equal(parse_latents("8 directions", Gaussian(2)), Gaussian(2).shown())
+    np.testing.assert_allclose(parse_latents("0,1.5; 1.5,-2", Gaussian(2)), [[0, 1.5], [1.5, -2]])
+    grid = parse_latents("grid", Gaussian(3))
     np.testing.assert_array_equal(grid[0], [-1.5, 1.5, 0])  # reads as a plane: up is the second dimension
     np.testing.assert_array_equal(grid[4], [0, 0, 0])
-    assert abs(parse_latents("8 directions", 1, radius=1.0)).max() == 1.0
+    assert abs(parse_latents("8 directions", Gaussian(1), radius=1.0)).max() == 1.0
     for wrong in ("1,2,3", "1", "a,b", "", "nan,0", "1,2; 3"):
         with pytest.raises(IbolError, match=r"2 numbers for each, such as '1\.5,0; 1\.06,1\.06'"):
-            parse_latents(wrong, 2)
+            parse_latents(wrong, Gaussian(2))
     with pytest.raises(IbolError, match="at most 36"):
-        parse_latents(";".join(["0,0"] * 37), 2)
+        parse_latents(";".join(["0,0"] * 37), Gaussian(2))
 
 
 def test_each_direction_stands_where_it_points() -> None:
-    for (row, column), (x, y) in zip(_RING, eight_latents(2), strict=True):
+    for (row, column), (x, y) in zip(_RING, Gaussian(2).shown(), strict=True):
         assert (column - 1, 1 - row) == (round(x / 1.5), round(y / 1.5))
 
 
@@ -86,7 +87,7 @@ def test_a_gif_frames_latents_in_their_colours(run: Path, tmp_path: Path) -> Non
         assert moving.n_frames == 3
         assert moving.info["duration"] == 50
         picture = np.asarray(moving.convert("RGB"), int)
-    for column, colour in enumerate(latent_colours(np.array([[2, 0], [-2, 0]], np.float32))):
+    for column, colour in enumerate(latent_colours(np.array([[2, 0], [-2, 0]], np.float32), Gaussian(2))):
         edge = picture[4 + 24, 4 + 68 * column + 1]
         assert abs(edge - 255 * colour).max() < 25
 

@@ -10,9 +10,9 @@ from ibol.cli import main
 from ibol.errors import IbolError
 from ibol.evaluation import rollouts
 from ibol.evaluation.rollouts import Rollouts, skill_rollouts
-from ibol.figures.skills import eight_latents
 from ibol.runs.progress import WorkProgress
 from ibol.skills import load_skills
+from ibol.skills.latents import Gaussian
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_they_are_simulated_once_for_all_that_decides_them(run: Path, simulation
 
 def test_latents_are_those_of_the_figures(run: Path) -> None:
     found = skill_rollouts(run, which="eight", trajectories=24)
-    assert np.array_equal(found.latents, np.repeat(eight_latents(2), 3, axis=0))
+    assert np.array_equal(found.latents, np.repeat(Gaussian(2).shown(), 3, axis=0))
     line = skill_rollouts(run, which="line", trajectories=9)
     assert np.allclose(line.latents[:, 0], np.arange(-4, 5))
     assert np.all(line.latents[:, 1] == 0)

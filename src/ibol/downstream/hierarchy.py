@@ -114,18 +114,16 @@ class Hierarchy:
         def step(observations: NDArray[np.float32], t: int) -> Any:
             nonlocal act
             if t % held == 0:
-                act = skills.controller(self.latents(np.asarray(choose(observations, t // held))))
+                act = skills.controller(self.latents(np.asarray(choose(observations, t // held))), deterministic=True)
             assert act is not None
             return act(observations[:, : self.robot_dim], t % held)
 
         return step
 
     def latents(self, decisions: NDArray[np.floating]) -> NDArray[np.floating]:
-        """What decisions (N, d) in [-1, 1]^d mean to the skills; of discrete ones the largest number names one."""
+        """What decisions (N, d) in [-1, 1]^d mean to the skills."""
         assert self.skills is not None
-        if self.skills.description.discrete:
-            return np.eye(self.decision_dim, dtype=np.float32)[decisions.argmax(axis=-1)]
-        return self.config.latent_range * decisions
+        return self.skills.prior.from_box(decisions, self.config.latent_range)
 
     def rollout(
         self, env: TaskEnv, choose: Choose, seed: int | list[int | None]

@@ -68,7 +68,7 @@ def _provenance(run: RunDirectory) -> dict[str, Any]:
     config = run.config
     return {
         "run": run.path.resolve().name,
-        "method": config["command"],
+        "method": run.method,
         "preset": config["preset"],
         "seed": config["seed"],
         "linearizer": config["settings"]["linearizer"],

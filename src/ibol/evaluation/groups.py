@@ -54,7 +54,7 @@ def method_name(run: RunDirectory) -> str:
 
     A downstream run is called after the method whose skills it uses.
     """
-    command, settings, skills = run.config["command"], run.config["settings"], run.config.get("skills")
+    command, settings, skills = run.method, run.config["settings"], run.config.get("skills")
     if command == "downstream":
         if settings["skills"] == "none":
             return "SAC"

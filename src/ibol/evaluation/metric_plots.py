@@ -60,7 +60,7 @@ def plot_bins_sweep(names: Sequence[str], output: Path, options: PlotOptions) ->
 def _measured(names: Sequence[str], options: PlotOptions, bins: Sequence[int]) -> tuple[list[Group], list[Row]]:
     runs = list(dict.fromkeys(skill_runs(names)))
     for run in runs:
-        if load_skills(run).description.discrete:
+        if load_skills(run).prior.discrete:
             raise IbolError(f"the skills of {run} are discrete, but these measures are of continuous latents")
     rows = evaluate_skills(
         runs, trajectories=count_of(options, 2000), bins=bins, seed=options.seed, references=False, quiet=options.quiet

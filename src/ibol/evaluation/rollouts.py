@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.errors import IbolError
-from ibol.figures.skills import DIRECTIONS, eight_latents
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.runs import checkpoint
 from ibol.runs.directory import versions
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive, generator
+from ibol.skills.latents import SHOWN, Prior
 from ibol.skills.policy import Skills, load_skills
 
 Policy = Literal["skills", "untrained", "random"]
@@ -42,6 +42,7 @@ class Rollouts:
     locations: NDArray[np.float32]  # (N, horizon + 1, k), raw, at every environment step
     returns: NDArray[np.float32]  # (N,), the environment's own reward, summed
     lengths: NDArray[np.int64]  # (N,), steps taken
+    prior: Prior  # of the latents
 
     @property
     def distinct(self) -> int:
@@ -70,7 +71,7 @@ def skill_rollouts(
     Args:
         run: the run directory.
         policy: the skills, the same policy before its training, or random goals (without a linearizer: actions).
-        which: latents from N(0, I); the 8 of `eight_latents`, each as often as `trajectories` allow, one after the
+        which: latents from N(0, I); those of `Prior.shown`, each as often as `trajectories` allow, one after the
             other; or evenly along the first dimension from -4 to 4.
         trajectories: episodes.
         seed: decides latents, initial states and samples.
@@ -82,8 +83,8 @@ def skill_rollouts(
     dims = skills.location_dims if state_dims is None else state_dims
     if not dims:
         raise IbolError(f"the skills in {run} have no location to be measured by: give --location-dims to discover")
-    if which == "eight" and trajectories < DIRECTIONS:
-        raise IbolError(f"{trajectories} trajectories are too few for {DIRECTIONS} latents: give at least {DIRECTIONS}")
+    if which == "eight" and trajectories < SHOWN:
+        raise IbolError(f"{trajectories} trajectories are too few for {SHOWN} latents: give at least {SHOWN}")
     key = {
         "version": _VERSION, "policy": policy, "which": which, "trajectories": trajectories, "seed": seed,
         "deterministic": deterministic, "state_dims": list(dims), "batch": BATCH,
@@ -91,7 +92,7 @@ def skill_rollouts(
     }  # fmt: skip
     mode, only = "-mode" if deterministic else "", "" if state_dims is None else f"-dims{'_'.join(map(str, dims))}"
     file = run / "evaluation" / f"{policy}-{which}-{trajectories}-seed{seed}{mode}{only}.safetensors"
-    kept = _load(file, key)
+    kept = _load(file, key, skills.prior)
     if kept is not None:
         if progress is not None:
             progress.skip(len(kept.latents))
@@ -104,10 +105,11 @@ def skill_rollouts(
         pieces.append((found.states[:, :, list(dims)], found.returns, found.lengths))
         if progress is not None:
             progress.advance(len(found.lengths))
-    fresh = Rollouts(latents, *(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
+    locations, returns, lengths = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    fresh = Rollouts(latents, locations, returns, lengths, skills.prior)
     with contextlib.suppress(OSError, IbolError):  # a run that cannot be written is as good as any other
         file.parent.mkdir(exist_ok=True)
-        checkpoint.save(file, {name: getattr(fresh, name) for name in _FIELDS}, key)
+        checkpoint.save(file, {name: getattr(fresh, name) for name in _ARRAYS}, key)
     return fresh
 
 
@@ -116,9 +118,8 @@ def choose_latents(skills: Skills, which: Which, trajectories: int, seed: int) -
     if which == "random":
         return skills.sample_latents(trajectories, derive(seed, "evaluation"))
     if which == "eight":
-        eight = eight_latents(skills.latent_dim, discrete=skills.description.discrete)
-        return np.repeat(eight, trajectories // DIRECTIONS, axis=0)
-    if skills.description.discrete:
+        return np.repeat(skills.prior.shown(), trajectories // SHOWN, axis=0)
+    if skills.prior.discrete:
         raise IbolError("discrete skills have no latents between them: this needs skills with continuous latents")
     latents = np.zeros((trajectories, skills.latent_dim), np.float32)
     latents[:, 0] = np.linspace(-LINE, LINE, trajectories)
@@ -145,7 +146,7 @@ def fingerprint(skills: Skills) -> str:
 
 
 MakeAct = Callable[[Skills, NDArray[np.float32], int], Act]
-_FIELDS = [field.name for field in dataclasses.fields(Rollouts)]
+_ARRAYS = ("latents", "locations", "returns", "lengths")
 
 
 def simulate(skills: Skills, latents: NDArray[np.float32], make_act: MakeAct, *, seed: int) -> Iterator[Trajectories]:
@@ -163,23 +164,16 @@ def _skilled(deterministic: bool) -> MakeAct:
 
 
 def _random(skills: Skills, latents: NDArray[np.float32], seed: int) -> Act:
-    """Uniform random goals for the linearizer, or uniform random actions."""
+    """Uniform random answers in the place of the skill policy's."""
     rng = generator(seed, "random policy")
-    answers = np.zeros((len(latents), skills.description.action_dim), np.float32)
-
-    def act(obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
-        nonlocal answers
-        if step % skills.macro_length == 0:
-            answers = rng.uniform(-1, 1, answers.shape).astype(np.float32)
-        return answers if skills.linearizer is None else skills.linearizer.act(obs, answers)
-
-    return act
+    shape = (len(latents), skills.description.action_dim)
+    return skills.act_on(lambda obs, step: rng.uniform(-1, 1, shape).astype(np.float32))
 
 
-def _load(file: Path, key: dict[str, Any]) -> Rollouts | None:
+def _load(file: Path, key: dict[str, Any], prior: Prior) -> Rollouts | None:
     """What the cache holds for the key, or None."""
     try:
         arrays, found = checkpoint.load(file)
-        return Rollouts(**arrays) if found == key else None
+        return Rollouts(**arrays, prior=prior) if found == key else None
     except (IbolError, TypeError):
         return None

@@ -46,7 +46,7 @@ def evaluate_runs(
         raise IbolError("name at least one run directory to evaluate")
     runs = list(dict.fromkeys(runs))
     skilled = [run for run in runs if "skills" in RunDirectory.open(run).config]
-    solving = [run for run in runs if RunDirectory.open(run).config["command"] == "downstream"]
+    solving = [run for run in runs if RunDirectory.open(run).command == "downstream"]
     policies = {run: load_policy(run) for run in runs if run not in skilled + solving}
     start = derive(seed, "evaluation")
     rows: list[Row] = []

@@ -13,11 +13,12 @@ from ibol.evaluation.rollouts import LINE, skill_rollouts
 from ibol.figures.linearizer import plot_traces
 from ibol.figures.orientation import OrientationPanel, plot_orientations
 from ibol.figures.returns import ReturnsPanel, plot_returns
-from ibol.figures.skills import DIRECTIONS, SkillPicture, plot_skills
+from ibol.figures.skills import SkillPicture, plot_skills
 from ibol.linearizer.policy import load_linearizer
 from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive
+from ibol.skills.latents import SHOWN
 from ibol.skills.policy import load_skills
 
 ROTATION = {"quaternion": (3, 4, 5, 6), "angles": (3, 4, 5)}  # in a state; the last value is the heading's
@@ -34,7 +35,7 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
         other = next(name for name in names if name not in skilled)
         raise IbolError(f"{other} holds no skills: draw skills and linearizers in pictures of their own")
     runs, count = [Path(name) for name in names], count_of(options, 500)
-    eight = DIRECTIONS * EPISODES
+    eight = SHOWN * EPISODES
     top, bottom = [], []
     groups = {run.path: group for group in group_runs(runs) for run in group.runs}
     if len({len(RunDirectory.open(run).config["skills"]["location_dims"]) for run in runs}) > 1:
@@ -45,7 +46,7 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
             found = skill_rollouts(run, which="eight", trajectories=eight, seed=options.seed, progress=progress)
             title = f"{group.label} on {group.env}\npreset {group.preset}, seed {directory.config['seed']}"
             shown = f"{found.distinct} latents, {EPISODES} episodes each"
-            top.append(SkillPicture(f"{title}\n{shown}", found.latents, found.locations, False))
+            top.append(SkillPicture(f"{title}\n{shown}", found.latents, found.locations, found.prior, False))
             bottom.append(random_skills(run, trajectories=count, seed=options.seed, progress=progress))
     plot_skills([*top, *bottom], output, columns=len(runs))
 
@@ -57,7 +58,7 @@ def random_skills(
     found = skill_rollouts(run, trajectories=trajectories, seed=seed, progress=progress)
     if found.locations.shape[2] not in (1, 2):
         raise IbolError(f"the skills of {run} have no location of 1 or 2 dimensions to draw")
-    return SkillPicture(title or f"{trajectories} random latents", found.latents, found.locations)
+    return SkillPicture(title or f"{trajectories} random latents", found.latents, found.locations, found.prior)
 
 
 def plot_return_bars(names: Sequence[str], output: Path, options: PlotOptions) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 from ibol.errors import IbolError
 from ibol.evaluation.groups import Group, group_runs
 from ibol.evaluation.rollouts import POLICIES, Policy, Rollouts, skill_rollouts
-from ibol.figures.skills import DIRECTIONS, is_discrete
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import Limits, corrected_information, mutual_information, pooled_limits
 from ibol.metrics.locations import location_spread, mean_distance, nearest_centroid_accuracy, smallest_sector
 from ibol.metrics.separability import corrected_separability, neighbour_separability, separability
 from ibol.metrics.spread import bootstrap_interval, return_diversity
 from ibol.runs.progress import WorkProgress
+from ibol.skills.latents import SHOWN
 
 Row = dict[str, Any]
 REPEATS = 50  # episodes of each of the 8 latents for the accuracy, if there are 2000 trajectories
@@ -40,8 +40,8 @@ def evaluate_skills(
     bootstrap interval of it (`intervals`) follows. `references` may also name the runs whose untrained and random
     policies are wanted.
     """
-    if trajectories < DIRECTIONS:
-        raise IbolError(f"trajectories is {trajectories}, but at least {DIRECTIONS} are needed")
+    if trajectories < SHOWN:
+        raise IbolError(f"trajectories is {trajectories}, but at least {SHOWN} are needed")
     groups = group_runs(runs)
     chosen = (runs if references else ()) if isinstance(references, bool) else references
     wanted: list[tuple[Path, Policy]] = [
@@ -64,14 +64,14 @@ def evaluate_skills(
         head = {"run": str(run), "env": group.env, "method": group.label, "policy": policy}
         informed, cells = ranges[group.env]
         behaviour = _behaviour(random, eight, cells)
-        measure = _discrete_information if is_discrete(random.latents) else partial(_information, k=k)
+        measure = _discrete_information if random.prior.discrete else partial(_information, k=k)
         rows += [head | {"bins": count} | found | behaviour for count, found in measure(random, informed, bins)]
     return rows + [row for group in groups for row in _means(group, rows)]
 
 
 def accuracy_trajectories(trajectories: int) -> int:
     """Episodes for the accuracy: 50 of each of 8 latents for 2000 trajectories, fewer for fewer."""
-    return DIRECTIONS * max(2, trajectories * REPEATS // 2000)
+    return SHOWN * max(2, trajectories * REPEATS // 2000)
 
 
 def _information(rollouts: Rollouts, limits: Limits, bins: Sequence[int], *, k: int) -> Iterator[tuple[int, Row]]:

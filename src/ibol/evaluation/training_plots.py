@@ -22,7 +22,7 @@ def plot_linearizer_rewards(names: Sequence[str], output: Path, options: PlotOpt
     """State coverage of linearizers: a box for each choice of reward and macro length."""
     runs = [Path(name) for name in names]
     for run in runs:
-        if RunDirectory.open(run).config["command"] != "linearize":
+        if RunDirectory.open(run).command != "linearize":
             raise IbolError(f"{run} is no run of 'ibol linearize', but this figure compares linearizers")
     groups, count = group_runs(runs), count_of(options, 2000)
     env = only_env(groups)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ibol.errors import IbolError
 from ibol.figures.common import save
+from ibol.skills.latents import Prior
 
-DIRECTIONS, RADIUS = 8, 1.5
 _COLOUR_SCALE = 1.5  # the authors colour a latent before they shrink it by 2/3
 _COLOUR_RANGE = 4.0
 _MANY = 200
@@ -26,46 +26,15 @@ class SkillPicture:
     title: str
     latents: NDArray[np.float32]  # (N, d)
     paths: NDArray[np.float32]  # (N, T + 1, 1 or 2), the locations
+    prior: Prior  # of the latents
     random: bool = True  # random latents have no order of their own
 
 
-def eight_latents(latent_dim: int, *, discrete: bool = False) -> NDArray[np.float32]:
-    """8 latents: the directions of the first two dimensions, or in 1-D values from -1.5 to 1.5.
-
-    Of discrete skills 8, evenly chosen; all of them if there are fewer.
-    """
-    if discrete:
-        some = np.linspace(0, latent_dim - 1, min(DIRECTIONS, latent_dim)).round().astype(int)
-        return np.eye(latent_dim, dtype=np.float32)[some]
-    chosen = np.zeros((DIRECTIONS, latent_dim), np.float32)
-    if latent_dim == 1:
-        chosen[:, 0] = np.linspace(-RADIUS, RADIUS, DIRECTIONS)
-    else:
-        angle = np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS
-        chosen[:, 0], chosen[:, 1] = RADIUS * np.cos(angle), RADIUS * np.sin(angle)
-    return chosen
-
-
-def latent_colours(latents: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The paper's colours (N, 3): red and green follow the latent's first two dimensions, blue makes up for them.
-
-    Discrete skills, which are unit vectors, get the colours of latents around a circle.
-    """
-    if is_discrete(latents):
-        angle = 2 * np.pi * latents.argmax(axis=1) / latents.shape[1]
-        latents = (RADIUS * np.stack([np.cos(angle), np.sin(angle)], axis=1)).astype(np.float32)
-    z = np.zeros((len(latents), 2), np.float32)
-    z[:, : min(2, latents.shape[1])] = _COLOUR_SCALE * latents[:, :2]
-    red_green = (z + _COLOUR_RANGE) / (2 * _COLOUR_RANGE)
+def latent_colours(latents: NDArray[np.float32], prior: Prior) -> NDArray[np.float32]:
+    """The paper's colours (N, 3): red and green follow the latent's first two dimensions, blue makes up for them."""
+    red_green = (_COLOUR_SCALE * prior.plane(latents) + _COLOUR_RANGE) / (2 * _COLOUR_RANGE)
     blue = (2 - red_green.sum(axis=1, keepdims=True)) / 2
     return np.clip(np.concatenate([red_green, blue], axis=1), 0, 1)
-
-
-def is_discrete(latents: NDArray[np.floating]) -> bool:
-    """Whether all latents (N, d) are unit vectors, as those of discrete skills."""
-    return latents.shape[1] > 1 and bool(
-        ((latents == 1).sum(axis=1) == 1).all() and (latents != 0).sum() == len(latents)
-    )
 
 
 def plot_skills(panels: Sequence[SkillPicture], output: Path, *, title: str = "", columns: int = 0) -> None:
@@ -95,7 +64,7 @@ def plot_skill_rows(
 
 
 def _plane(axes: Axes, panel: SkillPicture, reach: float) -> None:
-    _draw(axes, list(panel.paths), latent_colours(panel.latents), [0.7])
+    _draw(axes, list(panel.paths), latent_colours(panel.latents, panel.prior), [0.7])
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="x (m)", ylabel="y (m)")
 
 
@@ -108,7 +77,7 @@ def _rows(axes: Axes, panel: SkillPicture, reach: float) -> None:
     points = np.stack([x, np.broadcast_to(np.arange(len(x))[:, None], x.shape)], axis=2)
     steps = x.shape[1] - 1
     pieces = np.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(-1, 2, 2)
-    colours = np.repeat(latent_colours(panel.latents)[order], steps, axis=0)
+    colours = np.repeat(latent_colours(panel.latents, panel.prior)[order], steps, axis=0)
     _draw(axes, list(pieces), colours, list(np.tile(np.linspace(0.2, 1.2, steps), len(x))))
     axes.set(xlim=(-reach, reach), ylim=(-1, len(x)), xlabel="x (m)", yticks=[])
 

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from ibol.envs import RobotEnv, TaskEnv
 from ibol.errors import IbolError
-from ibol.figures.skills import RADIUS, eight_latents, is_discrete, latent_colours
+from ibol.figures.skills import latent_colours
 from ibol.linearizer.policy import Linearizer, load_linearizer
 from ibol.methods import load_policy
+from ibol.skills.latents import RADIUS, Gaussian, OneHot, Prior
 from ibol.skills.policy import Skills
 
 EIGHT, GRID = "8 directions", "grid"
@@ -59,18 +60,23 @@ def load_episodes(
     env = policy.make_env(1)
     dims = env.location_dims
     goals: NDArray[np.floating] | None = None
+    directions = False
     if isinstance(policy, Skills):
-        discrete = policy.description.discrete
-        chosen = (parse_numbers if discrete else parse_latents)(latents or EIGHT, policy.latent_dim)
+        chosen = parse_latents(latents or EIGHT, policy.prior)
         found = policy.rollout(chosen, seed=seed, deterministic=deterministic)
-        labels = [f"skill {z.argmax()}" if discrete else f"z = {_numbers(z)}" for z in chosen]
-        colours = latent_colours(chosen)
+        labels, colours = [policy.prior.label(z) for z in chosen], latent_colours(chosen, policy.prior)
+        directions = not policy.prior.discrete
     elif isinstance(policy, Linearizer):
-        chosen = parse_latents(latents or EIGHT, len(dims), radius=1.0)
+        if not dims:
+            raise IbolError("there is no location to choose goals along: give --location-dims to linearize")
+        prior = Gaussian(len(dims))
+        chosen = parse_latents(latents or EIGHT, prior, radius=1.0)
         asked = np.zeros((len(chosen), policy.goal_dim), np.float32)
         asked[:, list(dims)] = chosen
         found = policy.rollout(asked, seed=seed)
-        labels, colours = [f"g = {_numbers(g)}" for g in chosen], latent_colours(RADIUS * chosen)
+        labels = [prior.label(goal).replace("z", "g") for goal in chosen]
+        colours = latent_colours(RADIUS * chosen, prior)
+        directions = True
     elif latents is not None:
         raise IbolError(f"{name} is a plain policy or solves a task, without latents to choose: leave --latents out")
     elif isinstance(env, TaskEnv):
@@ -82,7 +88,8 @@ def load_episodes(
         colours = _shades(goals[:, -1])
     else:
         chosen = np.zeros((1, 0), np.float32)
-        found, labels, colours = policy.rollout(1, seed=seed), [policy.env], latent_colours(chosen)
+        found, labels = policy.rollout(1, seed=seed), [policy.env]
+        colours = latent_colours(chosen, Gaussian(0))
     shown = min(steps or env.horizon, int(found.lengths.max())) + 1
     return Episodes(
         env=env.task.robot if isinstance(env, TaskEnv) else policy.env,
@@ -91,7 +98,7 @@ def load_episodes(
         states=found.states[:, :shown],
         location_dims=dims,
         seconds=seconds_of(env),
-        directions=chosen.shape[1] > 1 and (latents or EIGHT) == EIGHT and not is_discrete(chosen),
+        directions=directions and chosen.shape[1] > 1 and (latents or EIGHT) == EIGHT,
         goals=None if goals is None else goals[:, :shown],
     )
 
@@ -102,11 +109,11 @@ def seconds_of(env: Any) -> float:
     return float(body.dt) if isinstance(body, RobotEnv) else _SECONDS
 
 
-def parse_latents(text: str, dims: int, radius: float = RADIUS) -> NDArray[np.float32]:
-    """Latents (N, dims) that `text` names."""
-    if dims < 1:
-        raise IbolError("there is no location to choose goals along: give --location-dims to linearize")
-    eight = eight_latents(dims) * np.float32(radius / RADIUS)
+def parse_latents(text: str, prior: Prior, radius: float = RADIUS) -> NDArray[np.float32]:
+    """Latents (N, d) that `text` names; those of length `RADIUS` get length `radius`."""
+    if isinstance(prior, OneHot):
+        return _parse_numbers(text, prior)
+    eight, dims = prior.shown() * np.float32(radius / RADIUS), prior.dim
     if text == EIGHT or (text == GRID and dims == 1):
         return eight
     if text == GRID:
@@ -127,10 +134,11 @@ def parse_latents(text: str, dims: int, radius: float = RADIUS) -> NDArray[np.fl
     return np.array(rows, np.float32)
 
 
-def parse_numbers(text: str, count: int) -> NDArray[np.float32]:
-    """The unit vectors (N, count) of the discrete skills whose numbers `text` has, such as "0; 3; 5"."""
+def _parse_numbers(text: str, prior: OneHot) -> NDArray[np.float32]:
+    """The unit vectors of the discrete skills whose numbers `text` has, such as "0; 3; 5"."""
+    count = prior.dim
     if text == EIGHT:
-        return eight_latents(count, discrete=True)
+        return prior.shown()
     try:
         chosen = list(range(count))[:_MOST] if text == GRID else [int(number) for number in text.split(";")]
         if not chosen or len(chosen) > _MOST or not all(0 <= number < count for number in chosen):
@@ -140,14 +148,10 @@ def parse_numbers(text: str, count: int) -> NDArray[np.float32]:
             f"latents {text!r} are none: these skills are discrete, so give numbers from 0 to {count - 1}, "
             f"at most {_MOST}, such as '0; 1', or {GRID!r} for all"
         ) from None
-    return np.eye(count, dtype=np.float32)[chosen]
-
-
-def _numbers(values: NDArray[np.float32]) -> str:
-    shown = ", ".join(f"{round(float(value), 2) + 0.0:g}" for value in values)
-    return shown if len(values) == 1 else f"({shown})"
+    return prior.vectors(chosen)
 
 
 def _shades(ends: NDArray[np.floating]) -> NDArray[np.floating]:
     """A colour for each goal (N, k): those that latents in its direction would have."""
-    return latent_colours((2 * RADIUS * ends / max(float(np.abs(ends).max()), 1e-6)).astype(np.float32))
+    scale = 2 * RADIUS / max(float(np.abs(ends).max()), 1e-6)
+    return latent_colours((scale * ends).astype(np.float32), Gaussian(ends.shape[1]))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ibol.envs import Batch
 
-Act = Callable[[NDArray[np.float32], int], Any]
+Act = Callable[[NDArray[Any], int], Any]
 
 
 @dataclass(frozen=True)

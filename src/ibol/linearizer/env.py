@@ -1,6 +1,6 @@
 """The linearized environment: an environment whose action is the goal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ibol.envs import Env
 from ibol.errors import IbolError
-from ibol.linearizer.policy import Linearizer
-
-Distortion = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+from ibol.linearizer.policy import Distortion, Linearizer
 
 
 class LinearizedEnv(VectorEnv[Any, Any, Any]):
@@ -70,14 +68,13 @@ class LinearizedEnv(VectorEnv[Any, Any, Any]):
         """Hold the goals for one macro step."""
         goals = np.zeros((self.num_envs, self.linearizer.goal_dim), np.float32)
         goals[:, self.goal_dims] = np.clip(np.asarray(actions, np.float32), -1.0, 1.0)
-        if self.distortion is not None:
-            goals = self.distortion(goals)
+        act = self.linearizer.act_on(lambda obs, step: goals, self.distortion)
         reward = np.zeros(self.num_envs)
         states = np.empty((self.num_envs, self.macro_length, self._obs.shape[1]))
         info: dict[str, Any] = {}
         for i in range(self.macro_length):
             # A resting environment answers with its last state, no reward, and its end again.
-            self._obs, step_reward, terminated, truncated, info = self.env.step(self.linearizer.act(self._obs, goals))
+            self._obs, step_reward, terminated, truncated, info = self.env.step(act(self._obs, i))
             reward += step_reward
             states[:, i] = self._obs
             if (terminated | truncated).all():

@@ -1,6 +1,7 @@
 """A trained linearizer: pi_lin(a | s, g), ready to act, with what it needs to know of its environment."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from ibol.envs import Env
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.learners.normalizer import Normalizer
-from ibol.learners.rollout import Trajectories, collect
+from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.learners.sac import Policy
 from ibol.linearizer.frame import Frame, goal_frame, world_frame
 from ibol.nn.distributions import ActionDistribution
@@ -22,8 +23,10 @@ from ibol.nn.networks import TanhGaussianPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
+from ibol.seeding import derive
 
 POLICY_PREFIX = "policy/"
+Distortion = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 BUNDLED = Path(__file__).parent / "bundled"
 
 
@@ -82,13 +85,32 @@ class Linearizer:
         """Actions in [-1, 1] for raw observations (n,) or (N, n) and goals of matching shape."""
         return np.asarray(_mode(self.policy, self.frame, np.asarray(obs, np.float32), np.asarray(goal, np.float32)))
 
+    def act_on(self, choose: Act, distortion: Distortion | None = None) -> Act:
+        """Actions at every step for goals that `choose(obs, step)` gives at the first step of each macro step.
+
+        Each goal is held for `macro_length` steps. A distortion maps goals (N, goal_dim) to those that are held.
+        """
+        goals: NDArray[np.float32] = np.zeros(0, np.float32)
+
+        def act(obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+            nonlocal goals
+            if step % self.macro_length == 0:
+                goals = np.asarray(choose(obs, step), np.float32)
+                goals = goals if distortion is None else distortion(goals)
+            return self.act(obs, goals)
+
+        return act
+
     def rollout(self, goals: ArrayLike, seed: int = 0) -> Trajectories:
-        """One episode for each goal of (N, goal_dim), held from beginning to end: raw `states` (N, horizon + 1, n)."""
+        """One episode for each goal of (N, goal_dim), held from beginning to end: raw `states` (N, horizon + 1, n).
+
+        `seed` decides the initial states.
+        """
         held = np.asarray(goals, np.float32)
         if held.ndim != 2 or held.shape[1] != self.goal_dim:
             raise IbolError(f"goals have shape {held.shape}, but {self.env} needs (N, {self.goal_dim})")
         env = self.make_env(len(held))
-        return collect(env, lambda states, step: self.act(states, held), seed=seed)
+        return collect(env, lambda states, step: self.act(states, held), seed=derive(seed, "episodes"))
 
     def make_env(self, num_envs: int) -> Env:
         """A batch of the environment that it was trained in."""
@@ -151,8 +173,8 @@ def _from_file(path: Path) -> Linearizer:
 
 
 def _from_run(run: RunDirectory) -> Linearizer:
-    if run.config["command"] != "linearize":
-        raise IbolError(f"{run.path} is a run of 'ibol {run.made_by}', not of 'ibol linearize'")
+    if run.command != "linearize":
+        raise IbolError(f"{run.path} is a run of 'ibol {run.command}', not of 'ibol linearize'")
     arrays, _ = run.load_checkpoint(lambda name: name.startswith((POLICY_PREFIX, "normalizer/")))
     return assemble(LinearizerDescription.from_json(run.config["linearizer"]), arrays)
 

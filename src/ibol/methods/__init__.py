@@ -60,7 +60,8 @@ def start(
             raise IbolError(f"{path} holds {given}, which this run is to use: choose another --run-dir")
     trainer = find(method).create_trainer(env, env_settings, config, run_settings.seed)
     description = {
-        "command": method,
+        "command": "discover" if method in DISCOVERY else method,
+        "method": method,
         "env": env,
         "preset": preset,
         "seed": run_settings.seed,
@@ -82,8 +83,8 @@ def resume(path: Path, run_settings: RunSettings, epochs: int | None = None) -> 
         if epochs < done:
             raise IbolError(f"{path} has done {done} epochs already, so it cannot end after {epochs}")
         config = dataclasses.replace(config, **{length: epochs})
-    if run.config["command"] in _OWN:
-        config = _OWN[run.config["command"]](config, path)
+    if run.method in _OWN:
+        config = _OWN[run.method](config, path)
     trainer = method.create_trainer(run.config["env"], env_settings, config, run.config["seed"])
     if epochs is not None:  # before the training, which may be interrupted and resumed again
         run.config["settings"][length] = epochs
@@ -94,7 +95,7 @@ def resume(path: Path, run_settings: RunSettings, epochs: int | None = None) -> 
 
 def settings_of(run: RunDirectory) -> tuple[Method, Any, EnvSettings]:
     """The method, its settings and the environment's settings, as config.json has them."""
-    method = find(run.config["command"])
+    method = find(run.method)
     return (
         method,
         settings_from_json(method.CONFIG, run.config["settings"]),
@@ -105,7 +106,7 @@ def settings_of(run: RunDirectory) -> tuple[Method, Any, EnvSettings]:
 def load_policy(run: str | Path) -> Any:
     """What the run in directory `run` has learned."""
     directory = RunDirectory.open(Path(run))
-    return find(directory.config["command"]).load_policy(directory)
+    return find(directory.method).load_policy(directory)
 
 
 def _file_name(env: str) -> str:

@@ -6,7 +6,6 @@ recognised:
     r = log q(z | s') - log p(z),    q trained on  max E[log q(z | s')],    policy by SAC.
 """
 
-import dataclasses
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,12 +15,12 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.learners import adam
 from ibol.methods.sac_discovery import Observed, SACDiscoveryConfig, SACDiscoveryTrainer
 from ibol.nn.distributions import gaussian_log_prob
 from ibol.nn.networks import MLP, STD_FLOOR
+from ibol.skills.latents import OneHot, Prior
 from ibol.skills.policy import skills_of
 
 
@@ -88,15 +87,10 @@ def fit(model: Model, observed: Observed, learning_rate: float, rate: float) -> 
     return model, losses.mean()
 
 
-@jax.jit
-def reward(discriminator: Discriminator | Classifier, observed: Observed) -> Array:
+@partial(jax.jit, static_argnames="prior")
+def reward(discriminator: Discriminator | Classifier, observed: Observed, prior: Prior) -> Array:
     """log q(z | s') - log p(z)."""
-    latents = observed.latents
-    if isinstance(discriminator, Classifier):
-        prior = -jnp.log(latents.shape[-1])
-    else:
-        prior = gaussian_log_prob(jnp.zeros_like(latents), jnp.ones_like(latents), latents)
-    return discriminator.log_prob(observed.next_states, latents) - prior
+    return discriminator.log_prob(observed.next_states, observed.latents) - prior.log_prob(observed.latents)
 
 
 class DIAYNTrainer(SACDiscoveryTrainer):
@@ -104,18 +98,19 @@ class DIAYNTrainer(SACDiscoveryTrainer):
 
     title = "DIAYN"
 
-    def __init__(self, env: str, env_settings: EnvSettings, config: DIAYNConfig, seed: int) -> None:
-        self.discrete = config.discrete_latents != 0
-        if self.discrete:
-            if config.discrete_latents < 2:
-                raise IbolError(f"discrete_latents is {config.discrete_latents}, but give at least 2 skills, or 0")
-            config = dataclasses.replace(config, latent_dim=config.discrete_latents)
-        super().__init__(env, env_settings, config, seed)
+    config: DIAYNConfig
+
+    def create_prior(self) -> Prior:
+        """N(0, I), or discrete skills."""
+        count = self.config.discrete_latents
+        if count == 1:
+            raise IbolError("discrete_latents is 1, but give at least 2 skills, or 0")
+        return OneHot(count) if count else super().create_prior()
 
     def create_model(self, key: Array) -> Model:
         """A fresh discriminator."""
-        make = Classifier if self.discrete else Discriminator
-        discriminator = make(len(self.world.encoder_dims), self.config.latent_dim, self.config.hidden, key)
+        make = Classifier if self.prior.discrete else Discriminator
+        discriminator = make(len(self.world.encoder_dims), self.prior.dim, self.config.hidden, key)
         return Model(discriminator, adam.start(self.config.learning_rate, discriminator))
 
     def fit(self, model: Model, observed: Observed, rate: float) -> tuple[Model, Array]:
@@ -124,7 +119,7 @@ class DIAYNTrainer(SACDiscoveryTrainer):
 
     def reward(self, model: Model, observed: Observed, key: Array) -> Array:
         """How well the latent is recognised."""
-        return reward(model.discriminator, observed)
+        return reward(model.discriminator, observed, self.prior)
 
 
 create_trainer, load_policy = DIAYNTrainer, skills_of

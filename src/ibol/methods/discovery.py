@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
-from ibol.figures.skills import SkillPicture, eight_latents, plot_skills
+from ibol.figures.skills import SkillPicture, plot_skills
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer, omit
 from ibol.learners.rollout import Act, Trajectories, collect
@@ -27,7 +27,8 @@ from ibol.nn.networks import BetaPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
-from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills, draw_latents
+from ibol.skills.latents import Gaussian, Prior
+from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills
 
 Sees = Literal["all", "location", "no_location"]
 _PICTURE_EPISODES = 6  # as the paper's
@@ -142,17 +143,22 @@ class DiscoveryTrainer(ABC):
     title: str
     """The method's name in pictures."""
     config: DiscoveryConfig
-    discrete: bool = False
-    """Whether latents are unit vectors instead of drawn from N(0, I)."""
+    prior: Prior
+    """What latents are drawn from; N(0, I) unless a method says otherwise."""
     training: Any
     """All that learns, as one tree, unless a method keeps it elsewhere."""
 
     def __init__(self, env: str, env_settings: EnvSettings, config: DiscoveryConfig, seed: int) -> None:
         self.config, self.seed, self.epochs = config, seed, config.epochs
+        self.prior = self.create_prior()
         self.world = World(env, env_settings, config)
         self.normalizer = self.world.normalizer(seed)
         self.env_steps = 0
         self.directory: Path | None = None
+
+    def create_prior(self) -> Prior:
+        """What latents are drawn from."""
+        return Gaussian(self.config.latent_dim)
 
     @property
     @abstractmethod
@@ -189,7 +195,7 @@ class DiscoveryTrainer(ABC):
 
     def describe_skills(self) -> SkillDescription:
         """What the skills need to know."""
-        return dataclasses.replace(self.world.describe_skills(), discrete=self.discrete)
+        return dataclasses.replace(self.world.describe_skills(), latent_dim=self.prior.dim, prior=self.prior.name)
 
     def explore(self, latents: NDArray[np.float32], epoch: int) -> Trajectories:
         """One episode for each latent."""
@@ -200,7 +206,7 @@ class DiscoveryTrainer(ABC):
         """Collect one episode for each of a batch of latents, then learn."""
         config = self.config
         rng = generator(self.seed, "latents", epoch)
-        latents = draw_latents(rng, config.episodes_per_epoch, config.latent_dim, discrete=self.discrete)
+        latents = self.prior.draw(rng, config.episodes_per_epoch)
         trajectories = self.explore(latents, epoch)
         info = self.learn(trajectories, latents, epoch)
         if config.normalizer == "ema":
@@ -282,7 +288,7 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
 
 def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, title: str) -> dict[str, float]:
     """Where do the skills go? Draws them, and returns the numbers for the log."""
-    eight = eight_latents(skills.latent_dim, discrete=skills.description.discrete)
+    eight = skills.prior.shown()
     directions = np.repeat(eight, _PICTURE_EPISODES, axis=0)
     latents = np.concatenate([directions, skills.sample_latents(trajectories, derive(seed, "look"))])
     paths = skills.rollout(latents, seed=derive(seed, "look")).states
@@ -302,9 +308,10 @@ def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, 
                     f"{len(eight)} skills, {_PICTURE_EPISODES} episodes each",
                     latents[drawn],
                     paths[drawn],
+                    skills.prior,
                     random=False,
                 ),
-                SkillPicture(f"{trajectories} random skills", latents[random], paths[random]),
+                SkillPicture(f"{trajectories} random skills", latents[random], paths[random], skills.prior),
             ]
             plot_skills(panels, picture, title=title)
     return numbers

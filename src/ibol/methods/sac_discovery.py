@@ -52,7 +52,7 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
 
     def __init__(self, env: str, env_settings: EnvSettings, config: SACDiscoveryConfig, seed: int) -> None:
         super().__init__(env, env_settings, config, seed)
-        world, latents = self.world, config.latent_dim
+        world, latents = self.world, self.prior.dim
         columns: dict[str, tuple[int, ...]] = {
             "states": (world.state_dim,),
             "next_states": (world.state_dim,),

@@ -40,7 +40,7 @@ def write_report(
     policies = [load_policy(path) for path in paths]
     names = short_names(paths)
     drawn = {path for path, policy in zip(paths, policies, strict=True) if drawable(policy)}
-    measured = [path for path, run in zip(paths, runs, strict=True) if path in drawn or run.config["command"] == "sac"]
+    measured = [path for path, run in zip(paths, runs, strict=True) if path in drawn or run.command == "sac"]
     rows = evaluate_runs(measured, trajectories=trajectories, seed=seed, quiet=quiet) if measured else []
     data: dict[str, Any] = {
         "curves": CURVES,

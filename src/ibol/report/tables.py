@@ -45,7 +45,7 @@ _POLICIES = {"skills": "trained", "untrained": "before training", "random": "ran
 def command_line(run: RunDirectory) -> str:
     """The command that makes such a run."""
     config = run.config
-    name = config["command"]
+    name = run.method
     parts = ["ibol", *(["discover", config["env"], "--method", name] if name in DISCOVERY else [name, config["env"]])]
     parts += ["--preset", config["preset"], "--seed", str(config["seed"])]
     variant = config["settings"].get("skills", "")
@@ -74,7 +74,7 @@ def summary_table(names: Sequence[str], runs: Sequence[RunDirectory]) -> str:
         steps = logged[-1].get("env_steps", 0) if logged else 0
         config = run.config
         rows.append(
-            [name, config["command"], config["env"], config["preset"], config["seed"],
+            [name, run.method, config["env"], config["preset"], config["seed"],
              f"{epoch} of {config['settings']['epochs']}", f"{steps:,}", f"{minutes:.1f}", command_line(run)]
         )  # fmt: skip
     heads = ("run", "method", "environment", "preset", "seed", "epochs", "environment steps", "minutes", "command")
@@ -131,7 +131,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, str]:
     for part in ("settings", "env_settings", "versions"):
         for key, value in config.get(part, {}).items():
             found[f"{key} (version)" if part == "versions" else key] = str(value)
-    return {"method": str(config["command"]), "environment": config["env"], "seed": str(config["seed"]), **found}
+    return {"method": str(config["method"]), "environment": config["env"], "seed": str(config["seed"]), **found}
 
 
 def _table(

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from ibol.evaluation.rollouts import skill_rollouts
 from ibol.evaluation.skills import accuracy_trajectories
-from ibol.figures.skills import RADIUS, is_discrete, latent_colours
+from ibol.figures.skills import latent_colours
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.policy import Linearizer
 from ibol.seeding import derive
+from ibol.skills.latents import RADIUS, Gaussian, Prior
 from ibol.skills.policy import Skills
 
 Ways = dict[str, Any]
@@ -25,7 +26,8 @@ def ways_of(run: Path, policy: Any, *, trajectories: int, seed: int) -> list[Way
     if isinstance(policy, Linearizer):
         found = evaluate_linearizer(policy, seed=derive(seed, "evaluation"))
         paths = found.trajectories.states[:, :, list(found.location_dims)]
-        return [_ways("goals along the location", "g", found.goals, paths, found.trajectories.returns, RADIUS)]
+        prior = Gaussian(len(found.location_dims))
+        return [_ways("goals along the location", "g", found.goals, paths, found.trajectories.returns, prior, RADIUS)]
     if isinstance(policy, Skills):
         eight = accuracy_trajectories(trajectories)
         pictures: tuple[tuple[str, Any], ...] = (
@@ -35,11 +37,11 @@ def ways_of(run: Path, policy: Any, *, trajectories: int, seed: int) -> list[Way
             ("random policy", {"policy": "random", "trajectories": trajectories}),
         )
         pairs = [(title, skill_rollouts(run, seed=seed, **options)) for title, options in pictures]
-        return [_ways(title, "z", found.latents, found.locations, found.returns) for title, found in pairs]
+        return [_ways(title, "z", found.latents, found.locations, found.returns, found.prior) for title, found in pairs]
     dims = list(policy.make_env(1).location_dims)
     episodes = policy.rollout(16, seed=derive(seed, "evaluation"))
     nothing = np.zeros((len(episodes.states), 0), np.float32)
-    return [_ways("episodes", "", nothing, episodes.states[:, :, dims], episodes.returns)]
+    return [_ways("episodes", "", nothing, episodes.states[:, :, dims], episodes.returns, Gaussian(0))]
 
 
 def drawable(policy: Any) -> bool:
@@ -53,6 +55,7 @@ def _ways(
     latents: NDArray[np.floating],
     paths: NDArray[np.floating],
     returns: NDArray[np.floating],
+    prior: Prior,
     stretch: float = 1.0,
 ) -> Ways:
     """A picture as data; `stretch` makes latents of what is not drawn from N(0, I), for their colours."""
@@ -60,8 +63,8 @@ def _ways(
     steps = np.linspace(0, paths.shape[1] - 1, min(_POINTS, paths.shape[1])).round().astype(int)
     chosen = paths[some][:, steps]
     scale = max(float(np.abs(chosen).max()), 1e-6) / _FINE
-    colours = latent_colours(np.asarray(stretch * latents[some], np.float32))
-    shown = latents[some].argmax(axis=1)[:, None] if is_discrete(latents) else latents[some]
+    colours = latent_colours(np.asarray(stretch * latents[some], np.float32), prior)
+    shown = latents[some].argmax(axis=1)[:, None] if prior.discrete else latents[some]
     return {
         "title": title,
         "sign": sign,

@@ -78,9 +78,14 @@ class RunDirectory:
         return run
 
     @property
-    def made_by(self) -> str:
-        """The command that made it; `config["command"]` is the method."""
-        return "discover" if "skills" in self.config else str(self.config["command"])
+    def command(self) -> str:
+        """The command that made it, such as `discover`."""
+        return str(self.config["command"])
+
+    @property
+    def method(self) -> str:
+        """What was trained, such as `diayn`; for all commands but `discover` it is called as the command."""
+        return str(self.config["method"])
 
     @property
     def pictures(self) -> Path:
@@ -95,7 +100,10 @@ class RunDirectory:
             raise IbolError(f"{path} holds no run: there is no {file}")
         try:
             config = json.loads(file.read_text())
-            for name in ("command", "env", "preset", "seed", "settings", "env_settings"):
+            if "method" not in config:  # before 0.2 the method was called the command
+                config["method"] = config["command"]
+                config["command"] = "discover" if "skills" in config else config["command"]
+            for name in ("command", "method", "env", "preset", "seed", "settings", "env_settings"):
                 config[name]
         except KeyError as error:
             raise IbolError(f"{file} is not the configuration of a run: it has no {error}") from None

@@ -4,13 +4,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import ArrayLike, NDArray
 
 from ibol.errors import IbolError
 from ibol.skills.policy import Skills, load_skills
-
-LATENT_RANGE = 2.0
 
 
 class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
@@ -33,10 +30,7 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
         self.hold = hold
         self.env = self.skills.make_env(1)
         self.observation_space = self.env.single_observation_space
-        latents = self.skills.latent_dim
-        self.action_space: Space[Any] = Box(-LATENT_RANGE, LATENT_RANGE, (latents,), np.float32)
-        if self.skills.description.discrete:
-            self.action_space = Discrete(latents)
+        self.action_space = self.skills.prior.action_space()
         self._obs: NDArray[np.float64] | None = None
 
     def reset(
@@ -51,7 +45,7 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
         """Use the skill of one latent."""
         if self._obs is None:
             raise IbolError("call reset() before step()")
-        act = self.skills.controller(self._latent(action)[None])
+        act = self.skills.controller(self.skills.prior.from_action(action)[None], deterministic=True)
         total, terminated, truncated = 0.0, False, False
         for step in range(self.hold * self.skills.macro_length):
             self._obs, reward, ended, cut, _ = self.env.step(act(self._obs.astype(np.float32), step))
@@ -59,13 +53,6 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
             if terminated or truncated:
                 break
         return self._obs[0], total, terminated, truncated, {}
-
-    def _latent(self, action: ArrayLike) -> NDArray[np.float32]:
-        if not self.skills.description.discrete:
-            return np.clip(np.asarray(action, np.float32), -LATENT_RANGE, LATENT_RANGE)
-        if not self.action_space.contains(action):
-            raise IbolError(f"skill {action!r} was asked for, but there are 0 to {self.skills.latent_dim - 1}")
-        return np.eye(self.skills.latent_dim, dtype=np.float32)[int(np.asarray(action))]
 
     def close(self) -> None:
         """Close the environment below."""

@@ -21,13 +21,14 @@ from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, omit
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.learners.sac import Policy
-from ibol.linearizer.env import Distortion, squeeze_y
-from ibol.linearizer.policy import Linearizer, load_linearizer
+from ibol.linearizer.env import squeeze_y
+from ibol.linearizer.policy import Distortion, Linearizer, load_linearizer
 from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
-from ibol.seeding import generator
+from ibol.seeding import derive, generator
+from ibol.skills.latents import PRIORS, OneHot, Prior, PriorName
 
 LINEARIZER_FILE = "linearizer.safetensors"
 SKILLS_PREFIX = "skills/"
@@ -56,13 +57,15 @@ class SkillDescription:
     layer_norm: bool = False
     linearized: bool = True
     distortion: str = "none"
-    discrete: bool = False
-    """Whether a latent is one of `latent_dim` unit vectors instead of any vector."""
+    prior: PriorName = "gaussian"
+    """What latents are drawn from."""
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "SkillDescription":
         """Undo `dataclasses.asdict`."""
         nested = {**values, "env_settings": settings_from_json(EnvSettings, values["env_settings"])}
+        if nested.pop("discrete", False):  # how runs before 0.2 said it
+            nested["prior"] = OneHot.name
         return settings_from_json(cls, nested)
 
     def policy_template(self) -> Policy:
@@ -82,6 +85,7 @@ class Skills:
         self.network = network
         self.normalizer = normalizer
         self.linearizer = linearizer
+        self.prior: Prior = PRIORS[description.prior](description.latent_dim)
 
     @property
     def env(self) -> str:
@@ -104,15 +108,15 @@ class Skills:
         return 1 if self.linearizer is None else self.linearizer.macro_length
 
     def sample_latents(self, n: int, seed: int = 0) -> NDArray[np.float32]:
-        """Latents (n, d) from the prior: N(0, I), or for discrete skills unit vectors, all equally likely."""
+        """Latents (n, d) from the prior."""
         if n < 1:
             raise IbolError(f"{n} latents were asked for, but at least 1 is needed")
-        return draw_latents(generator(seed, "latents"), n, self.latent_dim, discrete=self.description.discrete)
+        return self.prior.draw(generator(seed, "latents"), n)
 
     def act(
-        self, obs: ArrayLike, latents: ArrayLike, *, deterministic: bool = True, seed: int = 0, step: int = 0
+        self, obs: ArrayLike, latents: ArrayLike, *, deterministic: bool = False, seed: int = 0, step: int = 0
     ) -> NDArray[np.float32]:
-        """What the skill policy answers to raw observations (n,) or (N, n): the mode, or a sample.
+        """What the skill policy answers to raw observations (n,) or (N, n): a sample, or its mode if `deterministic`.
 
         With a linearizer this is a goal for it, to be held for `macro_length` steps; without one it is an action. See
         `controller` for actions in either case.
@@ -126,40 +130,34 @@ class Skills:
             return np.asarray(sac.mode_actions(self.network, inputs))
         return np.asarray(sac.sample_actions(self.network, inputs, jax.random.key(seed), step))
 
-    def controller(self, latents: ArrayLike, *, deterministic: bool = True, seed: int = 0) -> Act:
-        """A function of (raw observations (N, n), step from 0) that gives actions in [-1, 1] for latents (N, d)."""
+    def controller(self, latents: ArrayLike, *, deterministic: bool = False, seed: int = 0) -> Act:
+        """A function of (raw observations (N, n), step from 0) that gives actions in [-1, 1] for latents (N, d).
+
+        They are those of samples of the skill policy, or of its mode if `deterministic`.
+        """
         z = np.asarray(latents, np.float32)
+        return self.act_on(lambda obs, step: self.act(obs, z, deterministic=deterministic, seed=seed, step=step))
+
+    def act_on(self, choose: Act) -> Act:
+        """Actions for what `choose(obs, step)` answers in the place of the skill policy, by the linearizer if any."""
         if self.linearizer is None:
-            return lambda obs, step: self.act(obs, z, deterministic=deterministic, seed=seed, step=step)
-        linearizer, distortion = self.linearizer, DISTORTIONS[self.description.distortion]
-        goals = np.zeros((len(z), linearizer.goal_dim), np.float32)
-
-        def act(obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
-            nonlocal goals
-            if step % linearizer.macro_length == 0:
-                goals = self.act(obs, z, deterministic=deterministic, seed=seed, step=step)
-                goals = goals if distortion is None else distortion(goals)
-            return linearizer.act(obs, goals)
-
-        return act
+            return choose
+        return self.linearizer.act_on(choose, DISTORTIONS[self.description.distortion])
 
     def rollout(self, latents: ArrayLike, seed: int = 0, *, deterministic: bool = False) -> Trajectories:
-        """One episode for each latent of (N, d): raw `states` (N, horizon + 1, n) at every environment step."""
+        """One episode for each latent of (N, d): raw `states` (N, horizon + 1, n) at every environment step.
+
+        The skill policy is sampled, or `deterministic`; `seed` decides the samples and the initial states.
+        """
         z = np.asarray(latents, np.float32)
         if z.ndim != 2 or z.shape[1] != self.latent_dim:
             raise IbolError(f"latents have shape {z.shape}, but (N, {self.latent_dim}) is needed")
-        return collect(self.make_env(len(z)), self.controller(z, deterministic=deterministic, seed=seed), seed=seed)
+        act = self.controller(z, deterministic=deterministic, seed=seed)
+        return collect(self.make_env(len(z)), act, seed=derive(seed, "episodes"))
 
     def make_env(self, num_envs: int) -> Env:
         """A batch of the environment that they were discovered in."""
         return self.description.env_settings.make(self.env, num_envs)
-
-
-def draw_latents(rng: np.random.Generator, n: int, dims: int, *, discrete: bool) -> NDArray[np.float32]:
-    """Latents (n, dims) from N(0, I), or unit vectors that are all equally likely."""
-    if discrete:
-        return np.eye(dims, dtype=np.float32)[rng.integers(dims, size=n)]
-    return rng.standard_normal((n, dims)).astype(np.float32)
 
 
 def load_skills(run: str | Path) -> Skills:
@@ -170,7 +168,7 @@ def load_skills(run: str | Path) -> Skills:
 def skills_of(run: RunDirectory) -> Skills:
     """The skills of the run's newest good checkpoint."""
     if "skills" not in run.config:
-        raise IbolError(f"{run.path} is a run of 'ibol {run.made_by}' and holds no skills")
+        raise IbolError(f"{run.path} is a run of 'ibol {run.command}' and holds no skills")
     description = SkillDescription.from_json(run.config["skills"])
     arrays, _ = run.load_checkpoint(lambda name: name.startswith((SKILLS_PREFIX, "normalizer/")))
     linearizer = load_linearizer(run.path / LINEARIZER_FILE) if description.linearized else None
