@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ibol.cli import main as ibol
-from ibol.downstream import CONFIG, MetaTrainer
+from ibol.downstream import DownstreamConfig, MetaTrainer
 from ibol.envs import TASKS
 from ibol.envs.settings import EnvSettings
 from ibol.presets import build
@@ -36,7 +36,7 @@ def bare(skills: Skills, latents: np.ndarray, seed: int) -> None:
 
 
 def measure(task: str, run: Path, preset: str, epochs: int, rounds: int) -> dict[str, float]:
-    config = build(CONFIG, "downstream", preset, task)
+    config = build(DownstreamConfig, "downstream", preset, task)
     config = dataclasses.replace(config, skills=str(run), epochs=epochs * rounds + 2, evaluate_every=0)
     trainer, skills = MetaTrainer(task, EnvSettings(), config, 0), load_skills(run)
     latents = skills.sample_latents(config.episodes_per_epoch)

@@ -20,21 +20,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ibol import methods
 from ibol.envs.settings import EnvSettings
 from ibol.linearizer.policy import bundled
 from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
 from ibol.presets import build
+from ibol.training import launch
 from report import write_json
 
 
 def epoch_seconds(method: str, env: str, epochs: int) -> list[float]:
-    found = methods.find(method)
-    config = dataclasses.replace(build(found.CONFIG, method, "paper", env), evaluate_every=0)
+    found = launch.find(method)
+    config = dataclasses.replace(build(found.config, method, "paper", env), evaluate_every=0)
     with tempfile.TemporaryDirectory() as folder:
-        if method in methods.DISCOVERY and config.linearizer != "none" and env not in bundled():
+        if method in launch.discovery_methods() and config.linearizer != "none" and env not in bundled():
             config = dataclasses.replace(config, linearizer=str(untrained_linearizer(env, Path(folder))))
-        trainer: Any = found.create_trainer(env, EnvSettings(), config, 0)
+        trainer: Any = found.trainer(env, EnvSettings(), config, 0)
     trainer.train_epoch(0)
     seconds = []
     for epoch in range(1, epochs + 1):
@@ -46,13 +46,13 @@ def epoch_seconds(method: str, env: str, epochs: int) -> list[float]:
 
 def untrained_linearizer(env: str, folder: Path) -> Path:
     config = build(LinearizerConfig, "linearize", "fast", env)
-    LinearizerTrainer(env, EnvSettings(), config, 0).linearizer().save(folder / "linearizer.safetensors", {})
+    LinearizerTrainer(env, EnvSettings(), config, 0).agent().save(folder / "linearizer.safetensors", {})
     return folder / "linearizer.safetensors"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("method", choices=["linearize", *methods.DISCOVERY])
+    parser.add_argument("method", choices=["linearize", *launch.discovery_methods()])
     parser.add_argument("--envs", nargs="+", default=["ant", "half_cheetah"])
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--json", help="also write the numbers to this file")

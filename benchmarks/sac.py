@@ -75,7 +75,7 @@ def ours(args: argparse.Namespace, batch: int, data: dict[str, np.ndarray]) -> R
         nonlocal state, calls
         columns = replay.sample(rng, (steps, batch))
         rewards = columns.pop("rewards")[..., None]
-        batches = sac.Batch(rewards=rewards, weights=np.ones_like(rewards), **columns)
+        batches = sac.Transitions(rewards=rewards, weights=np.ones_like(rewards), **columns)
         calls += 1
         state, _ = jax.block_until_ready(sac.update_many(state, batches, jax.random.key(calls), settings))
 

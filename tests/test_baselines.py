@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal, norm
 
 from ibol.cli import main
 from ibol.envs.settings import EnvSettings
-from ibol.methods import dads, diayn, find, valor
+from ibol.methods import dads, diayn, valor
 from ibol.methods.sac_discovery import Observed
 from ibol.metrics.locations import nearest_centroid_accuracy
 from ibol.nn.distributions import gaussian_log_prob
@@ -21,13 +21,14 @@ from ibol.presets import build
 from ibol.skills.env import SkillEnv
 from ibol.skills.latents import Gaussian
 from ibol.skills.policy import assemble, load_skills
+from ibol.training.launch import find
 
 METHODS = ["diayn", "valor", "dads"]
 
 
 def trainer(name: str, env: str = "point", preset: str = "smoke", seed: int = 0, **overrides: object) -> Any:
-    config = dataclasses.replace(build(find(name).CONFIG, name, preset, env), **overrides)
-    return find(name).create_trainer(env, EnvSettings(), config, seed)
+    config = dataclasses.replace(build(find(name).config, name, preset, env), **overrides)
+    return find(name).trainer(env, EnvSettings(), config, seed)
 
 
 def observed(count: int = 6, dims: int = 3, latents: int = 2) -> Observed:
@@ -90,7 +91,7 @@ def test_the_running_statistics_of_dads_follow_the_data() -> None:
     rng = np.random.default_rng(0)
     states = rng.normal(3.0, 2.0, (200, 64, 2)).astype(np.float32)
     seen = Observed(jnp.asarray(states), jnp.asarray(states + 0.5), jnp.zeros((200, 64, 2)))
-    model, _ = learning.fit(learning.model, seen, 1.0)
+    model, _ = learning.update_model(learning.model, seen, 1.0)
     np.testing.assert_allclose(model.seen.mean, 3.0, atol=0.2)
     np.testing.assert_allclose(model.seen.var, 4.0, atol=0.6)
     np.testing.assert_allclose(model.moved.mean, 0.5, atol=1e-3)
@@ -161,7 +162,7 @@ def test_skills_can_be_told_apart_after_a_short_training(name: str, settings: di
 
 def accuracy(learning: Any) -> float:
     latents = np.repeat(Gaussian(2).shown(), 20, axis=0)
-    ends = learning.skills().rollout(latents, seed=1).states[:, -1]
+    ends = learning.agent().rollout(latents, seed=1).states[:, -1]
     return nearest_centroid_accuracy(ends.reshape(8, 20, 2))
 
 
@@ -183,13 +184,13 @@ def test_the_same_seed_continues_exactly(name: str, settings: dict[str, object])
 @pytest.mark.parametrize(
     "variant",
     [
-        {"linearizer": "none", "normalizer": "preset", "encoder_sees": "location"},
+        {"linearizer": "none", "normalizer": "fixed", "encoder_sees": "location"},
         {"encoder_sees": "location", "policy_sees": "no_location", "latent_dim": 1},
     ],
 )
 def test_the_variants_of_the_paper_train(name: str, variant: dict[str, object]) -> None:
     learning = trainer(name, "half_cheetah", episodes_per_epoch=2, evaluation_trajectories=4, **variant)
-    assert np.isfinite(list(learning.train_epoch(0).values())).all()
+    assert np.isfinite(list(learning.train_epoch(0).metrics.values())).all()
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -234,8 +235,8 @@ def test_latents_can_start_louder(name: str) -> None:
 
 def test_layer_norm_is_part_of_the_kept_policy() -> None:
     learning = trainer("diayn", layer_norm=True)
-    described = learning.world.describe_skills()
+    described = learning.describe_skills()
     assert described.layer_norm
     assert described.policy_template().network.trunk.layer_norm
     kept, z = assemble(described, learning.state(), None), np.ones((1, 2))
-    np.testing.assert_array_equal(kept.act(np.ones((1, 2)), z), learning.skills().act(np.ones((1, 2)), z))
+    np.testing.assert_array_equal(kept.act(np.ones((1, 2)), z), learning.agent().act(np.ones((1, 2)), z))

@@ -158,12 +158,12 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_own_environment_by_gymnasium_id(tmp_path: Path) -> None:
     run = tmp_path / "run"
     call("sac", "Pendulum-v1", "--preset", "smoke", "--epochs", 1, "--horizon", 20, "--run-dir", run, "--quiet")
-    policy = ibol.load_policy(str(run))
+    policy = ibol.load_agent(str(run))
     assert policy.rollout(2).states.shape == (2, 21, 3)
 
 
 def test_a_loaded_policy_acts_as_it_was_trained(smoke_run: Path) -> None:
-    policy = ibol.load_policy(str(smoke_run))
+    policy = ibol.load_agent(str(smoke_run))
     states = np.random.default_rng(0).normal(size=(5, 2))
     actions = policy.act(states)
     assert actions.shape == (5, 2)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from conftest import call, copy_run, fails
-from ibol import downstream, load_linearizer, load_policy
+from ibol import downstream, load_agent, load_linearizer
 from ibol.downstream.hierarchy import EVALUATION_SEED, Hierarchy
 from ibol.downstream.meta import MetaController
 from ibol.downstream.planner import Plans
@@ -62,7 +62,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config_of(preset: str = "smoke", **changes: Any) -> Any:
-    return dataclasses.replace(build(downstream.CONFIG, "downstream", preset, "point_goal"), **changes)
+    return dataclasses.replace(build(downstream.DownstreamConfig, "downstream", preset, "point_goal"), **changes)
 
 
 def trained(run: Path, skills: Path | str, *args: object) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ def test_with_a_linearizer_l_m_counts_macro_steps(running: Path) -> None:
         Hierarchy("ant_goal", EnvSettings(), config_of(skills=str(running)))
     # The skills' own roll-out goes the same way as the held latent: the targets change nothing below.
     latents = np.array([[1.0, -0.5]], np.float32)
-    direct = load_policy(running).rollout(latents, seed=3, deterministic=True)
+    direct = load_agent(running).rollout(latents, seed=3, deterministic=True)
     whole = Hierarchy("half_cheetah_goal", EnvSettings(), config_of(skills=str(running), l_m=20))
     steps, _ = whole.rollout(whole.make_env(1), lambda observations, decision: latents / 2, 3)
     np.testing.assert_allclose(steps.states[:, :, :18], direct.states, atol=1e-4)
@@ -133,7 +133,7 @@ def test_goals_are_seen_from_the_robot_and_scaled() -> None:
 
 def test_the_preset_of_the_paper_is_the_papers() -> None:
     for task, l_m in (("ant_goal", 20), ("ant_multi_goals", 5), ("half_cheetah_goal", 20)):
-        config = build(downstream.CONFIG, "downstream", "paper", task)
+        config = build(downstream.DownstreamConfig, "downstream", "paper", task)
         assert (config.l_m, config.goal_range, config.latent_range, config.reward_scale) == (l_m, None, 2.0, 1.0)
         assert (config.replay_size, config.batch_size, config.gradient_steps, config.episodes_per_epoch) == (
             0,
@@ -144,7 +144,7 @@ def test_the_preset_of_the_paper_is_the_papers() -> None:
         assert (config.temperature, config.learn_temperature, config.learning_rate) == (0.01, False, 3e-4)
         assert not config.target_every_step
         assert not config.relative_goals
-    assert build(downstream.CONFIG, "downstream", "fast", "ant_goal", "none").gradient_steps == 1000
+    assert build(downstream.DownstreamConfig, "downstream", "fast", "ant_goal", "none").gradient_steps == 1000
 
 
 @pytest.mark.slow
@@ -163,11 +163,11 @@ def test_the_meta_controller_learns_and_the_planner_is_better_still(steering: Pa
     assert [row["epoch"] for row in rows if "evaluation/goal_distance" in row] == [5, 10, 15]
     assert rows[-1]["env_steps"] == 15 * 64 * 50
     # What was logged is what the loaded controller does.
-    policy = load_policy(tmp_path / "sac")
+    policy = load_agent(tmp_path / "sac")
     assert isinstance(policy, MetaController)
     found = policy.rollout(64, seed=EVALUATION_SEED)
     assert found.returns.mean() == pytest.approx(rows[-1]["evaluation/return"], rel=1e-5)
-    plans = load_policy(tmp_path / "planner")
+    plans = load_agent(tmp_path / "planner")
     assert isinstance(plans, Plans)
     assert plans.rollout(64).returns.mean() == pytest.approx(planner["final_return"], rel=1e-4)
     assert len(plans.rollout(65).states) == 64  # a plan is for its own episode
@@ -176,7 +176,7 @@ def test_the_meta_controller_learns_and_the_planner_is_better_still(steering: Pa
 def test_a_run_without_skills_acts_at_every_step(tmp_path: Path) -> None:
     rows = trained(tmp_path / "none", "none")
     assert [row["env_steps"] for row in rows] == [200, 400, 600]
-    assert load_policy(tmp_path / "none").rollout(2).actions.shape == (2, 50, 2)
+    assert load_agent(tmp_path / "none").rollout(2).actions.shape == (2, 50, 2)
     assert evaluate_downstream([tmp_path / "none"])[0]["method"] == "SAC"
     assert not (tmp_path / "none" / "skills").exists()
 
@@ -198,14 +198,14 @@ def test_a_resumed_run_is_the_same_and_needs_no_other_run(controller: str, steer
     assert without_time(list(found.metrics())) == without_time(whole)
     ours, theirs = found.load_checkpoint()[0], RunDirectory.open(tmp_path / "whole").load_checkpoint()[0]
     assert {name: value.tobytes() for name, value in ours.items()} == {n: v.tobytes() for n, v in theirs.items()}
-    assert load_policy(moved).rollout(2).states.shape == (2, 51, 4)
+    assert load_agent(moved).rollout(2).states.shape == (2, 51, 4)
 
 
 def test_overwriting_leaves_nothing_of_the_run_before(steering: Path, tmp_path: Path) -> None:
     trained(tmp_path / "run", steering)
     assert (tmp_path / "run" / "skills").exists()
     trained(tmp_path / "run", "none", "--overwrite")
-    assert load_policy(tmp_path / "run").hierarchy.skills is None
+    assert load_agent(tmp_path / "run").hierarchy.skills is None
 
 
 def test_a_run_cannot_replace_what_it_is_to_use(
@@ -214,7 +214,7 @@ def test_a_run_cannot_replace_what_it_is_to_use(
     skills = shutil.copytree(steering, tmp_path / "skills")
     options = ("--preset", "smoke", "--run-dir", skills, "--overwrite")
     assert "which this run is to use" in fails(capsys, "downstream", "point_goal", "--skills", skills, *options)
-    assert load_policy(skills).latent_dim == 2
+    assert load_agent(skills).latent_dim == 2
 
 
 def test_a_planners_run_is_extended_by_iterations(steering: Path, tmp_path: Path) -> None:

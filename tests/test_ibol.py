@@ -184,7 +184,7 @@ def test_it_finds_skills_that_can_be_told_apart() -> None:
     learning = trainer(preset="fast", epochs=60, evaluate_every=60)
     untrained = ends_of(learning)
     for epoch in range(60):
-        metrics = learning.train_epoch(epoch)
+        metrics = learning.train_epoch(epoch).metrics
     trained = ends_of(learning)
     assert accuracy(untrained) < 0.4
     assert accuracy(trained) > 0.8
@@ -195,7 +195,7 @@ def ends_of(learning: IBOLTrainer) -> np.ndarray:
     """Final locations (8, 20, 2) of 8 latents."""
     angle = np.repeat(np.arange(8) * np.pi / 4, 20)
     latents = 1.5 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return learning.skills().rollout(latents, seed=1).states[:, -1].reshape(8, 20, 2)
+    return learning.agent().rollout(latents, seed=1).states[:, -1].reshape(8, 20, 2)
 
 
 def accuracy(ends: np.ndarray) -> float:
@@ -231,9 +231,9 @@ def test_the_same_seed_continues_exactly() -> None:
 )
 def test_the_variants_of_the_paper_train(variant: dict[str, object]) -> None:
     learning = trainer("half_cheetah", epochs=1, episodes_per_epoch=2, evaluation_trajectories=4, **variant)
-    metrics = learning.train_epoch(0)
+    metrics = learning.train_epoch(0).metrics
     assert np.isfinite(list(metrics.values())).all()
-    assert learning.skills().sample_latents(3).shape == (3, learning.config.latent_dim)
+    assert learning.agent().sample_latents(3).shape == (3, learning.config.latent_dim)
 
 
 def test_without_u_the_sampling_policy_remembers() -> None:
@@ -246,7 +246,7 @@ def test_without_u_the_sampling_policy_remembers() -> None:
         memory, distribution = policy.step(memory, batch.states[:, step])
         np.testing.assert_allclose(distribution.log_prob(batch.goals[:, step]), whole[:, step], rtol=1e-3, atol=1e-4)
     before = learning.state()
-    assert np.isfinite(list(learning.train_epoch(0).values())).all()
+    assert np.isfinite(list(learning.train_epoch(0).metrics.values())).all()
     assert any(
         (before[name] != value).any() for name, value in learning.state().items() if name.startswith("training/")
     )
@@ -254,7 +254,7 @@ def test_without_u_the_sampling_policy_remembers() -> None:
 
 def test_what_the_policies_must_not_see_does_not_matter() -> None:
     learning = trainer("half_cheetah", policy_sees="no_location", encoder_sees="location", episodes_per_epoch=2)
-    skills = learning.skills()
+    skills = learning.agent()
     assert learning.world.encoder_dims == (0,)
     states = np.random.default_rng(0).normal(size=(4, 18))
     moved = states + 7 * np.eye(18)[0]
@@ -324,7 +324,7 @@ def test_a_replaced_run_keeps_nothing_of_the_old_one(tmp_path: Path) -> None:
 
 
 def test_goals_are_held_for_the_linearizers_macro_step() -> None:
-    skills = trainer("half_cheetah", episodes_per_epoch=2).skills()
+    skills = trainer("half_cheetah", episodes_per_epoch=2).agent()
     z = skills.sample_latents(2)
     act = skills.controller(z)
     obs = skills.make_env(2).reset(seed=0)[0].astype(np.float32)
@@ -338,7 +338,7 @@ def test_goals_are_held_for_the_linearizers_macro_step() -> None:
 @pytest.mark.filterwarnings("ignore:.*symmetric and normalized space")  # latents are the action
 @pytest.mark.parametrize("env", ["half_cheetah", "point"])
 def test_skills_make_an_environment(env: str) -> None:
-    skills = trainer(env, episodes_per_epoch=2).skills()
+    skills = trainer(env, episodes_per_epoch=2).agent()
     made = SkillEnv(skills, hold=4)
     check_env(made, skip_render_check=True)
     made.reset(seed=1)

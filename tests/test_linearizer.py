@@ -38,7 +38,7 @@ def trainer(env: str = "point", preset: str = "smoke", seed: int = 0, **override
 
 
 def untrained(env: str = "point", **overrides: object) -> Linearizer:
-    return trainer(env, **overrides).linearizer()
+    return trainer(env, **overrides).agent()
 
 
 def test_every_step_of_a_chunk_gets_its_whole_difference() -> None:
@@ -230,7 +230,7 @@ def test_standardised_rewards_follow_the_moving_average() -> None:
 @pytest.mark.parametrize("setting", [{"reward": "euclidean", "critic": "scalar", "relabel": 0.0}, {"macro_length": 1}])
 def test_the_reward_choices_of_the_appendix_train(setting: dict[str, object]) -> None:
     learning = trainer("ant", episodes_per_epoch=2, evaluate_every=0, **setting)
-    metrics = learning.train_epoch(0)
+    metrics = learning.train_epoch(0).metrics
     assert np.isfinite(list(metrics.values())).all()
     assert learning.description.goal_dim == (15 if "reward" in setting else 29)
 
@@ -238,7 +238,7 @@ def test_the_reward_choices_of_the_appendix_train(setting: dict[str, object]) ->
 def test_position_goals_leave_the_velocities_out() -> None:
     learning = trainer("hopper", position_goals=True, evaluate_every=0)
     assert learning.description.goal_dim == 6
-    assert np.isfinite(learning.train_epoch(0)["reward"])
+    assert np.isfinite(learning.train_epoch(0).metrics["reward"])
 
 
 @pytest.mark.slow
@@ -246,10 +246,10 @@ def test_position_goals_leave_the_velocities_out() -> None:
 def test_it_learns_to_move_a_point_anywhere(preset_critic: str) -> None:
     """Straight at full speed a point gets 0.1 sqrt 2 x 50 = 7.1 along a diagonal and 5 along an axis."""
     learning = trainer("point", "fast", critic=preset_critic)
-    before = evaluate_linearizer(learning.linearizer()).scalars()
+    before = evaluate_linearizer(learning.agent()).scalars()
     for epoch in range(learning.epochs):
         learning.train_epoch(epoch)
-    after = evaluate_linearizer(learning.linearizer()).scalars()
+    after = evaluate_linearizer(learning.agent()).scalars()
     assert before["distance"] < 2.0
     assert after["distance"] > 4.0
     assert after["direction_error"] < 25.0
@@ -371,7 +371,7 @@ def test_an_exchanged_transition_is_what_the_exchanged_robot_would_have_recorded
 def test_a_fallen_robot_ends_its_training_episode_only() -> None:
     learning = trainer("ant", end_when_fallen=True, symmetric=False)
     assert learning.env.end_when_fallen
-    assert not learning.linearizer().make_env(1).end_when_fallen
+    assert not learning.agent().make_env(1).end_when_fallen
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_the_policy_comes_near_what_it_imitates() -> None:
 def test_rhythms_fade_and_a_training_with_them_continues_exactly() -> None:
     settings = {"symmetric": True, "rhythms": 1.0, "imitation_steps": 5, "epochs": 2, "episodes_per_epoch": 4}
     learning, other = (trainer("dkitty", **settings) for _ in range(2))
-    assert learning.train_epoch(0)["imitation"] > 0
+    assert learning.train_epoch(0).metrics["imitation"] > 0
     assert learning.rhythms.reach.max() > 0
     goals = learning._goals(generator(0, "goals", 1), 4)
     swung = learning.rhythms.draw(generator(0, "rhythms", 1), goals[:2, :2])

@@ -12,40 +12,45 @@ import pytest
 from safetensors.numpy import save_file
 
 from ibol.errors import IbolError
-from ibol.runs import checkpoint, loop
+from ibol.runs import checkpoint
 from ibol.runs.checkpoint import BadCheckpoint
 from ibol.runs.directory import RunDirectory
-from ibol.runs.loop import RunSettings, train
+from ibol.training import loop
+from ibol.training.loop import RunSettings, train
+from ibol.training.trainer import Epoch, Trainer, TrainingConfig
 
-CONFIG = {"command": "sac", "env": "point", "preset": "smoke", "seed": 0, "settings": {}, "env_settings": {}}
+CONFIG = {
+    "command": "sac", "method": "sac", "env": "point", "preset": "smoke", "seed": 0, "settings": {}, "env_settings": {},
+}  # fmt: skip
 
 
-class Counter:
+class Counter(Trainer):
     """A trainer that adds up its epoch numbers."""
 
     headline = ("total",)
 
     def __init__(self, epochs: int = 5, break_at: int | None = None, break_state: bool = False) -> None:
-        self.epochs, self.break_at, self.break_state = epochs, break_at, break_state
+        super().__init__(TrainingConfig(epochs=epochs), seed=0)
+        self.break_at, self.break_state = break_at, break_state
         self.total = np.zeros(3)
 
-    def train_epoch(self, epoch: int) -> dict[str, float]:
+    def run_epoch(self, epoch: int) -> Epoch:
         self.total = self.total + epoch
         broken = epoch == self.break_at
         if broken and self.break_state:
             self.total[1] = np.inf
-        return {"total": float("nan") if broken and not self.break_state else self.total[0], "epoch_env_steps": 1}
+        return Epoch(1, {"total": float("nan") if broken and not self.break_state else self.total[0]})
 
-    def state(self) -> dict[str, np.ndarray]:
+    def agent(self) -> None:
+        return None
+
+    def learned(self) -> dict[str, np.ndarray]:
         return {"learner/total": self.total}
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def restore_learned(self, arrays: dict[str, np.ndarray]) -> None:
         self.total = arrays["learner/total"]
 
-    def checkpoint_bytes(self) -> int:
-        return 100
-
-    def keep(self, directory: Path) -> None:
+    def prepare(self, directory: Path) -> None:
         assert (directory / "config.json").exists()
 
 
@@ -229,10 +234,10 @@ def test_metrics_beyond_the_checkpoint_and_torn_lines_are_dropped(tmp_path: Path
 
 def test_ctrl_c_saves_and_resume_continues(tmp_path: Path) -> None:
     class Interrupted(Counter):
-        def train_epoch(self, epoch: int) -> dict[str, float]:
+        def run_epoch(self, epoch: int) -> Epoch:
             if epoch == 2:
                 os.kill(os.getpid(), signal.SIGINT)
-            return super().train_epoch(epoch)
+            return super().run_epoch(epoch)
 
     run, before = new_run(tmp_path / "run"), signal.getsignal(signal.SIGINT)
     rarely = RunSettings(quiet=True, checkpoint_minutes=60)
@@ -245,10 +250,10 @@ def test_ctrl_c_saves_and_resume_continues(tmp_path: Path) -> None:
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     class Impatient(Counter):
-        def train_epoch(self, epoch: int) -> dict[str, float]:
+        def run_epoch(self, epoch: int) -> Epoch:
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
-            return super().train_epoch(epoch)
+            return super().run_epoch(epoch)
 
     run = new_run(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):

@@ -25,12 +25,12 @@ def learner(**overrides: object) -> sac.SACState:
     return sac.create(3, 2, (8, 8), temperature=0.5, settings=SETTINGS, key=jax.random.key(0), **overrides)
 
 
-def batch(steps: int | None = None, size: int = 16) -> sac.Batch:
+def batch(steps: int | None = None, size: int = 16) -> sac.Transitions:
     rng, lead = np.random.default_rng(1), (size,) if steps is None else (steps, size)
     shapes = ((3,), (2,), (1,), (3,))
     values = [jnp.asarray(rng.uniform(-1, 1, (*lead, *shape)), jnp.float32) for shape in shapes]
     dones = jnp.asarray(rng.integers(0, 2, lead), jnp.float32)
-    return sac.Batch(*values, dones=dones, weights=jnp.ones((*lead, 1)))
+    return sac.Transitions(*values, dones=dones, weights=jnp.ones((*lead, 1)))
 
 
 def weights(module: object) -> list[np.ndarray]:
@@ -146,7 +146,7 @@ def test_it_learns_to_walk_along_x(seed: int) -> None:
     learning = trainer("point", "fast", seed)
     before = learning._evaluate(0).returns.mean()
     for epoch in range(learning.epochs):
-        metrics = learning.train_epoch(epoch)
+        metrics = learning.train_epoch(epoch).metrics
     assert before < 1.0
     assert metrics["evaluation/return"] > 4.7
 

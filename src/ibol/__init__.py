@@ -2,7 +2,7 @@
 
 import ibol
 env = ibol.make("ant", num_envs=64)      # a Gymnasium VectorEnv on batched MuJoCo
-policy = ibol.load_policy("runs/my-run")  # what a run has learned, ready to act
+agent = ibol.load_agent("runs/my-run")   # what a run has learned, ready to act
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from ibol.envs import make
 from ibol.errors import IbolError
 
 __version__ = "0.1.0"
-__all__ = ["IbolError", "__version__", "load_linearizer", "load_policy", "load_skills", "make"]
+__all__ = ["IbolError", "__version__", "load_agent", "load_linearizer", "load_skills", "make"]
 
 if TYPE_CHECKING:
     from ibol.linearizer.policy import Linearizer
@@ -34,8 +34,8 @@ def load_skills(run: str | Path) -> "Skills":
     return load(run)
 
 
-def load_policy(run: str | Path) -> Any:
-    """The policy that the run in directory `run` has learned: `policy.act(observations)` gives actions."""
-    from ibol.methods import load_policy as load
+def load_agent(run: str | Path) -> Any:
+    """What the run in directory `run` has learned, of any command: `agent.kind` says what it is, `rollout` shows it."""
+    from ibol.training.launch import load_agent as load
 
     return load(run)

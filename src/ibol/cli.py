@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 import ibol
-from ibol import limits
+from ibol import bounds
+from ibol.bounds import Count, Natural, NonNegative
 from ibol.errors import IbolError, unknown
 
 HELP = """usage: ibol COMMAND [OPTIONS]
@@ -68,7 +69,7 @@ def _parse(kind: Any, argv: Sequence[str], command: str, description: str, defau
     options = {} if default is None else {"default": default}
     config = (tyro.conf.OmitArgPrefixes,)
     given = tyro.cli(kind, args=argv, prog=f"ibol {command}", description=description, config=config, **options)
-    limits.check(given)
+    bounds.check(given)
     return given
 
 
@@ -79,15 +80,17 @@ def _train(command: str, description: str, default_method: str | None = None) ->
     """
 
     def run_command(argv: list[str]) -> None:
-        from ibol import methods, presets
+        from ibol import presets
         from ibol.envs import TASKS
         from ibol.envs.settings import EnvSettings
-        from ibol.runs.loop import RunSettings
+        from ibol.training import launch
+        from ibol.training.loop import RunSettings
 
         name = command if default_method is None else _peek(argv, "--method") or default_method
-        if default_method is not None and name not in methods.DISCOVERY:
-            raise unknown("method", name, methods.DISCOVERY)
-        config_type = methods.find(name).CONFIG
+        methods = launch.discovery_methods()
+        if default_method is not None and name not in methods:
+            raise unknown("method", name, methods)
+        config_type = launch.find(name).config
         metavar, known = ("TASK", f"One of {', '.join(TASKS)}.") if command == "downstream" else ("ENV", _ENV)
 
         @dataclass(frozen=True)
@@ -102,18 +105,30 @@ def _train(command: str, description: str, default_method: str | None = None) ->
             preset: str = presets.DEFAULT
             """Where the defaults come from ('ibol presets' lists them)."""
 
-        choices: Any = Literal[tuple(methods.DISCOVERY)]
+        kind: type[Any] = Train
+        if variants := presets.variants(command):
+            variant_names: Any = Literal[tuple(variants)]
 
-        @dataclass(frozen=True)
-        class Discover(Train):
-            method: choices = name
-            """How the skills are discovered."""
+            @dataclass(frozen=True)
+            class WithVariants(Train):
+                variant: variant_names | None = None
+                """One of the paper's variants: several settings at once, which flags override."""
 
-        kind = Train if default_method is None else Discover
+            kind = WithVariants
+        if default_method is not None:
+            method_names: Any = Literal[tuple(methods)]
+
+            @dataclass(frozen=True)
+            class Discover(kind):
+                method: method_names = name
+                """How the skills are discovered."""
+
+            kind = Discover
         preset = _peek(argv, "--preset") or presets.DEFAULT
         env = argv[0] if argv and not argv[0].startswith("-") else ""
         for _ in range(2):
-            defaults = presets.build(config_type, name, preset, env, _peek(argv, "--skills") or "")
+            chosen = variants.get(_peek(argv, "--variant") or "", {})
+            defaults = presets.build(config_type, name, preset, env, _peek(argv, "--skills") or "", chosen)
             start = kind(
                 env=env or tyro.MISSING, settings=defaults, env_settings=EnvSettings(), run_settings=RunSettings(),
                 preset=preset,
@@ -122,7 +137,7 @@ def _train(command: str, description: str, default_method: str | None = None) ->
             if parsed.env == env:
                 break
             env = parsed.env  # it came after a flag: take this environment's defaults
-        run, finished = methods.start(
+        run, finished = launch.start(
             name,
             parsed.env,
             parsed.settings,
@@ -136,16 +151,16 @@ def _train(command: str, description: str, default_method: str | None = None) ->
 
 
 def _resume(argv: list[str]) -> None:
-    from ibol import methods
-    from ibol.runs.loop import RunSettings
+    from ibol.training import launch
+    from ibol.training.loop import RunSettings
 
     @dataclass(frozen=True)
     class Resume:
         run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
         """The run directory."""
-        epochs: int | None = None
+        epochs: Count | None = None
         """Train to this many epochs instead of the run's own number."""
-        checkpoint_minutes: float = RunSettings.checkpoint_minutes
+        checkpoint_minutes: NonNegative = RunSettings.checkpoint_minutes
         """Time between checkpoints; 0 saves after every epoch."""
         tensorboard: bool = False
         """Also write TensorBoard files."""
@@ -156,7 +171,7 @@ def _resume(argv: list[str]) -> None:
     settings = RunSettings(
         checkpoint_minutes=given.checkpoint_minutes, tensorboard=given.tensorboard, quiet=given.quiet
     )
-    _report(*methods.resume(given.run, settings, given.epochs))
+    _report(*launch.resume(given.run, settings, given.epochs))
 
 
 def _sweep(argv: list[str]) -> None:
@@ -169,13 +184,13 @@ def _sweep(argv: list[str]) -> None:
         """One of the paper's grids, or a .toml file with a grid of your own."""
         preset: str = presets.DEFAULT
         """Where the settings that the grid does not change come from."""
-        epochs: int | None = None
+        epochs: Count | None = None
         """Epochs of each run instead of the preset's."""
-        seed: int = 0
+        seed: Natural = 0
         """Decides every random number."""
         sweep_dir: Path | None = None
         """Where the runs are kept (default: sweeps/ and a name made of grid, preset and seed)."""
-        jobs: int | None = None
+        jobs: Count | None = None
         """Runs at a time (default: one for each core)."""
 
     known = "; ".join(f"{sweep.name}: {sweep.summary}" for sweep in sweeps.sweeps().values())
@@ -198,17 +213,17 @@ def _evaluate(argv: list[str]) -> None:
     class Evaluate:
         runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
         """Run directories."""
-        episodes: int = 64
+        episodes: Count = 64
         """Episodes for the return of a policy."""
-        trajectories: int = 2000
+        trajectories: Count = 2000
         """Random latents of skills, and random goals for the state coverage of a linearizer."""
-        bins: tuple[int, ...] = (32,)
+        bins: tuple[Count, ...] = (32,)
         """Bins of each dimension for the information that latents carry; several numbers make a sweep."""
-        sepin_k: int = 1
+        sepin_k: Count = 1
         """How many of the most separable latent dimensions SEPIN@k is the mean of."""
         references: bool = True
         """Measure each run's untrained policy and random goals, too."""
-        seed: int = 0
+        seed: Natural = 0
         """Decides latents, goals and initial states."""
         json: Path | None = None
         """Also write the numbers to this file."""
@@ -273,9 +288,9 @@ def _video(argv: list[str]) -> None:
         """Frames of a second, which is a second of the simulation."""
         size: int = 320
         """Width of a tile in pixels."""
-        steps: int | None = None
+        steps: Count | None = None
         """Show only so many steps (default: whole episodes)."""
-        seed: int = 0
+        seed: Natural = 0
         """Decides initial states and samples."""
         deterministic: bool = False
         """The most likely goals or actions of the skill policy instead of samples."""
@@ -306,9 +321,9 @@ def _report_page(argv: list[str]) -> None:
         """The page to write."""
         films: bool = True
         """Put films into the page; --no-films leaves them out."""
-        trajectories: int = 500
+        trajectories: Count = 500
         """Random latents of skills to measure and draw."""
-        seed: int = 0
+        seed: Natural = 0
         """Decides latents and initial states."""
         overwrite: bool = False
         """Replace the page if it exists."""
@@ -334,9 +349,9 @@ def _imitation_set(argv: list[str]) -> None:
         """Runs of 'ibol discover' in one environment."""
         output: Path = Path("imitation.safetensors")
         """The file to write."""
-        trajectories: int = 1000
+        trajectories: Count = 1000
         """Random skills of each run."""
-        seed: int = 0
+        seed: Natural = 0
         """Decides latents, initial states and samples."""
         overwrite: bool = False
         """Replace the file if it exists."""
@@ -388,11 +403,11 @@ def _normalize(argv: list[str]) -> None:
     class Normalize:
         env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
         """The environment."""
-        trajectories: int = normalizer.PAPER_TRAJECTORIES
+        trajectories: Count = normalizer.PAPER_TRAJECTORIES
         """Episodes of random actions."""
-        steps: int = normalizer.PAPER_STEPS
+        steps: Count = normalizer.PAPER_STEPS
         """Steps of each."""
-        seed: int = 0
+        seed: Natural = 0
         """Decides initial states and actions."""
         update: bool = False
         """Make these the values that ship with ibol (for its developers)."""

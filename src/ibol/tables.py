@@ -11,7 +11,7 @@ from rich.table import Table
 from ibol import presets
 from ibol.envs import ROBOTS, TASKS, make, names, sizes
 from ibol.learners.normalizer import Normalizer
-from ibol.methods import find
+from ibol.training.launch import find
 
 _APART = ("run", "env", "method", "policy", "intervals")
 _HEADERS = {"information": "I", "corrected": "corrected I", "neighbour_information": "neighbour I"}
@@ -50,7 +50,7 @@ def presets_table(command: str, env: str = "") -> Table:
     """The settings of a command's presets side by side; what the presets agree on is dim."""
     columns = presets.names(command)
     table = Table("setting", *columns, title=f"ibol {command}{' ' + env if env else ''}")
-    config = find(command).CONFIG
+    config = find(command).config
     settings = [dataclasses.asdict(presets.build(config, command, name, env)) for name in columns]
     for field in settings[0]:
         cells = [str(values[field]) for values in settings]

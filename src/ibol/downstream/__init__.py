@@ -1,25 +1,42 @@
 """Downstream tasks: skills put to work, by a meta-controller that learns to choose them or by a planner."""
 
+from pathlib import Path
+
 from ibol.downstream.hierarchy import DownstreamConfig, Hierarchy, use_copies
 from ibol.downstream.meta import MetaController, MetaTrainer, controller_of
 from ibol.downstream.planner import Plans, PlanTrainer
 from ibol.envs.settings import EnvSettings
 from ibol.runs.directory import RunDirectory, settings_from_json
-
-CONFIG = DownstreamConfig
+from ibol.training.method import Method
 
 
 def create_trainer(
-    env: str, env_settings: EnvSettings, config: DownstreamConfig, seed: int
+    task: str, env_settings: EnvSettings, config: DownstreamConfig, seed: int
 ) -> MetaTrainer | PlanTrainer:
-    """A trainer at epoch 0 for the task `env`."""
+    """A trainer at epoch 0."""
     kind = MetaTrainer if config.controller == "sac" else PlanTrainer
-    return kind(env, env_settings, config, seed)
+    return kind(task, env_settings, config, seed)
 
 
-def load_policy(run: RunDirectory) -> MetaController | Plans:
+def load_controller(run: RunDirectory) -> MetaController | Plans:
     """The controller of the run's newest good checkpoint."""
     config = use_copies(settings_from_json(DownstreamConfig, run.config["settings"]), run.path)
     hierarchy = Hierarchy(run.config["env"], settings_from_json(EnvSettings, run.config["env_settings"]), config)
     arrays, _ = run.load_checkpoint(lambda name: name.startswith(("learner/policy/", "normalizer/", "plans/")))
     return controller_of(hierarchy, arrays) if config.controller == "sac" else Plans(hierarchy, arrays["plans/latents"])
+
+
+def _labels(config: DownstreamConfig) -> tuple[str, ...]:
+    return (Path(config.skills).name, *(["planner"] if config.controller == "planner" else []))
+
+
+METHOD = Method(
+    "controller",
+    DownstreamConfig,
+    create_trainer,
+    load_controller,
+    sources=("skills", "imitation_set"),
+    use_copies=use_copies,
+    labels=_labels,
+    length=lambda config: "iterations" if config.controller == "planner" else "epochs",
+)

@@ -12,15 +12,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import Count, Natural, Positive
 from ibol.envs import TASKS, TaskEnv, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.learners.normalizer import Normalizer, load_normalizer
 from ibol.learners.rollout import Act, Trajectories, collect
-from ibol.learners.sac_learner import SACLearnerConfig
+from ibol.learners.sac_learner import SACFields
 from ibol.runs.checkpoint import temporary_beside
 from ibol.seeding import derive
+from ibol.skills.latents import LATENT_RANGE
 from ibol.skills.policy import Skills, copy_skills, load_skills
+from ibol.training.trainer import TrainingConfig
 
 MACRO_LENGTH = 10  # steps that l_m counts where there is no linearizer to say it
 EVALUATION_SEED = derive(0, "downstream evaluation")  # the same goals for every run
@@ -30,16 +33,16 @@ Choose = Callable[[NDArray[np.float32], int], Any]
 
 
 @dataclass(frozen=True)
-class DownstreamConfig(SACLearnerConfig):
+class DownstreamConfig(TrainingConfig, SACFields):
     """Settings of a downstream task; the preset gives the defaults."""
 
     skills: str = ""
     """The run of 'ibol discover' whose skills are used; none: SAC on the robot's own actions."""
     controller: Literal["sac", "planner"] = "sac"
     """What chooses latents: a policy that SAC learns, or a search in the simulator (a reference)."""
-    l_m: int = 20
+    l_m: Count = 20
     """Macro steps for which a latent is held; without a linearizer 10 environment steps each."""
-    latent_range: float = 2.0
+    latent_range: Positive = LATENT_RANGE
     """Latents are chosen from [-latent_range, latent_range]^d."""
     goal_range: float | None = None
     """Goals are drawn from [-goal_range, goal_range] metres in each dimension (default: the paper's)."""
@@ -49,28 +52,18 @@ class DownstreamConfig(SACLearnerConfig):
     """How observations are normalised: a moving average, or the robot's statistics, locations by the goals' spread."""
     relative_goals: bool = False
     """Show the controller goals as seen from the robot."""
-    reward_scale: float = 1.0
+    reward_scale: Positive = 1.0
     """Rewards are multiplied by it for learning."""
-    evaluate_every: int = 100
+    evaluate_every: Natural = 100
     """Epochs between evaluations of the controller's mode; 0 never evaluates."""
-    evaluation_episodes: int = 64
+    evaluation_episodes: Count = 64
     """Episodes of an evaluation, with the same goals each time; a planner plans for each of them."""
-    candidates: int = 64
+    candidates: Count = 64
     """Plans that a planner tries in each iteration for each episode."""
-    elites: int = 8
+    elites: Count = 8
     """The best of them, which the next iteration's are drawn around."""
-    iterations: int = 6
+    iterations: Count = 6
     """Iterations of a planner."""
-
-    @property
-    def length_name(self) -> str:
-        """The setting that says how many epochs a run has."""
-        return "iterations" if self.controller == "planner" else "epochs"
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """What tells a run's directory from those of other skills and controllers."""
-        return (Path(self.skills).name, *(["planner"] if self.controller == "planner" else []))
 
 
 class Hierarchy:
@@ -79,8 +72,6 @@ class Hierarchy:
     def __init__(self, task: str, env_settings: EnvSettings, config: DownstreamConfig) -> None:
         if task not in TASKS:
             raise unknown("task", task, TASKS)
-        if config.l_m < 1:
-            raise IbolError(f"l_m is {config.l_m}, but a latent is held for at least 1 macro step")
         self.task, self.env_settings, self.config = TASKS[task], env_settings, config
         self.skills = _find_skills(config.skills, self.task.robot)
         env = self.make_env(1)
@@ -168,7 +159,7 @@ class Hierarchy:
         mean[list(self.location_dims)], std[list(self.location_dims)] = 0.0, self.spread
         return Normalizer.of(mean, std)
 
-    def keep(self, directory: Path) -> None:
+    def keep_sources(self, directory: Path) -> None:
         """Put skills and imitation set into a run's directory, so that it can be moved and used alone."""
         skills, ways = directory / SKILLS_COPY, directory / SET_COPY
         if self.skills is not None and Path(self.config.skills) != skills:

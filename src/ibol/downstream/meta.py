@@ -15,16 +15,19 @@ from ibol.downstream.hierarchy import EVALUATION_SEED, Choose, DownstreamConfig,
 from ibol.envs import TaskEnv
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
-from ibol.learners.normalizer import Normalizer, epoch_weight
+from ibol.learners.normalizer import Normalizer
 from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACLearner, plain_batch, transition_widths, transitions
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive
+from ibol.training.trainer import Epoch, Trainer
 
 
 class MetaController:
     """A policy over decisions with all that it needs to act."""
+
+    kind = "controller"
 
     def __init__(self, hierarchy: Hierarchy, network: sac.Policy, normalizer: Normalizer) -> None:
         self.hierarchy, self.network, self.normalizer = hierarchy, network, normalizer
@@ -35,27 +38,33 @@ class MetaController:
         return np.asarray(sac.mode_actions(self.network, self.normalizer(self.hierarchy.seen(observations))))
 
     def rollout(self, episodes: int = 16, *, seed: int = 0) -> Trajectories:
-        """Whole episodes of the task, step by step."""
-        return collect(self.make_env(episodes), self.hierarchy.controller(self.choose), seed=seed)
+        """Whole episodes of the task, step by step; `seed` decides goals and initial states."""
+        act = self.hierarchy.controller(self.choose)
+        return collect(self.make_env(episodes), act, seed=derive(seed, "episodes"))
 
     def make_env(self, num_envs: int) -> TaskEnv:
         """A batch of the task."""
         return self.hierarchy.make_env(num_envs)
 
 
-class MetaTrainer:
+class MetaTrainer(Trainer):
     """Collects and learns; see `DownstreamConfig`."""
 
     headline = ("return", "evaluation/return", "evaluation/goal_distance")
+    config: DownstreamConfig
+    normalizer: Normalizer
 
     def __init__(self, task: str, env_settings: EnvSettings, config: DownstreamConfig, seed: int) -> None:
-        self.config, self.seed, self.epochs = config, seed, config.epochs
+        super().__init__(config, seed)
         self.hierarchy = Hierarchy(task, env_settings, config)
         self.env = self.hierarchy.make_env(config.episodes_per_epoch)
         self.evaluation_env = self.hierarchy.make_env(config.evaluation_episodes) if config.evaluate_every else None
         inputs, decision_dim = self.hierarchy.state_dim, self.hierarchy.decision_dim
         self.learner = SACLearner(
             config,
+            hidden=config.hidden,
+            layer_norm=config.layer_norm,
+            learning_rate=config.learning_rate,
             inputs=inputs,
             actions=decision_dim,
             features=1,
@@ -64,40 +73,32 @@ class MetaTrainer:
             seed=seed,
         )
         self.normalizer = self.hierarchy.normalizer()
-        self.env_steps = 0
 
-    def train_epoch(self, epoch: int) -> dict[str, float]:
+    def run_epoch(self, epoch: int) -> Epoch:
         """Collect episodes, then learn; the first epoch also measures the controller before it has learned anything."""
         config = self.config
-        metrics = {f"untrained/{name}": value for name, value in self.evaluate().items()} if epoch == 0 else {}
+        initial = {f"untrained/{name}": value for name, value in self.evaluate(epoch).items()} if epoch == 0 else {}
         steps, chosen = self.hierarchy.rollout(self.env, self._explore(epoch), derive(self.seed, "episodes", epoch))
         episodes = self.hierarchy.by_decision(steps, chosen)
         seen = self.hierarchy.seen(episodes.states)
         taken = transitions(episodes, self.normalizer(seen), time_limits=not config.bootstrap_at_time_limit)
         taken["rewards"] = taken["rewards"] * np.float32(config.reward_scale)
-        info = self.learner.learn(taken, epoch, plain_batch)
+        info = self.learner.learn(taken, epoch, self.decay(epoch), plain_batch)
         if config.normalizer == "ema":
-            visited = seen[np.arange(seen.shape[1]) <= episodes.lengths[:, None]]
-            self.normalizer.update(visited, epoch_weight(len(visited)))
-        self.env_steps += steps.num_steps
-        metrics |= {
-            "env_steps": self.env_steps,
+            self.follow_states(seen, episodes.lengths)
+        metrics = {
             "return": float(steps.returns.mean()),
             "goal_distance": float(self.env.distance(steps.returns).mean()),
             **info,
-            "epoch_env_steps": steps.num_steps,
         }
-        if epoch + 1 == self.epochs or (config.evaluate_every and (epoch + 1) % config.evaluate_every == 0):
-            metrics |= {f"evaluation/{name}": value for name, value in self.evaluate().items()}
-        return metrics
+        return Epoch(steps.num_steps, {**initial, **metrics})
 
-    def evaluate(self) -> dict[str, float]:
-        """Return and distance of the controller's mode, for the same goals in every run."""
+    def evaluate(self, epoch: int) -> dict[str, float]:
+        """Return and distance of the controller's mode, for the same goals in every run and epoch."""
         env = self.evaluation_env
         if env is None:
             return {}
-        controller = MetaController(self.hierarchy, self.learner.policy, self.normalizer)
-        returns = collect(env, self.hierarchy.controller(controller.choose), seed=EVALUATION_SEED).returns
+        returns = collect(env, self.hierarchy.controller(self.agent().choose), seed=EVALUATION_SEED).returns
         return {"return": float(returns.mean()), "goal_distance": float(env.distance(returns).mean())}
 
     def _explore(self, epoch: int) -> Choose:
@@ -109,27 +110,29 @@ class MetaTrainer:
 
         return choose
 
-    def keep(self, directory: Path) -> None:
+    def agent(self) -> MetaController:
+        """The controller as it is now."""
+        return MetaController(self.hierarchy, self.learner.policy, self.normalizer)
+
+    def prepare(self, directory: Path) -> None:
         """Put skills and imitation set into the run."""
-        self.hierarchy.keep(directory)
+        self.hierarchy.keep_sources(directory)
 
     def describe(self) -> dict[str, Any]:
         """The sizes of the policy."""
         return {"state_dim": self.hierarchy.state_dim, "decision_dim": self.hierarchy.decision_dim}
 
-    def state(self) -> Arrays:
-        """Networks, optimisers, replay buffer, normaliser and counters."""
-        return {**self.learner.state(), **self.normalizer.state(), "env_steps": np.array(self.env_steps)}
+    def learned(self) -> Arrays:
+        """Networks, optimisers and replay buffer."""
+        return self.learner.state()
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from a saved state."""
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
         self.learner.restore(arrays)
-        self.normalizer = Normalizer.from_state(arrays)
-        self.env_steps = int(arrays["env_steps"])
 
-    def checkpoint_bytes(self) -> int:
-        """Networks and a full replay buffer."""
-        return self.learner.num_bytes()
+    def growth(self) -> int:
+        """That of the replay buffer."""
+        return self.learner.growth()
 
 
 def controller_of(hierarchy: Hierarchy, arrays: Arrays) -> MetaController:

@@ -7,7 +7,6 @@ knows in the simulator what a controller cannot know before (initial velocities,
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +18,21 @@ from ibol.errors import IbolError
 from ibol.learners.rollout import Trajectories, collect
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import generator
+from ibol.training.trainer import Epoch, Trainer
 
 _LEAST_STD = 0.02  # of the next plans, in units of the latents' range
 
 
-class PlanTrainer:
+class PlanTrainer(Trainer):
     """An iteration of the search is an epoch of the run."""
 
     headline = ("evaluation/return", "evaluation/goal_distance")
+    config: DownstreamConfig
 
     def __init__(self, task: str, env_settings: EnvSettings, config: DownstreamConfig, seed: int) -> None:
         if not 1 < config.elites <= config.candidates:
             raise IbolError(f"elites are {config.elites} of {config.candidates} candidates, but 2 or more must be")
-        self.config, self.seed, self.epochs = config, seed, config.iterations
+        super().__init__(config, seed, epochs=config.iterations)
         self.hierarchy = Hierarchy(task, env_settings, config)
         if self.hierarchy.skills is None:
             raise IbolError("a planner chooses among skills: name their run with --skills")
@@ -42,9 +43,8 @@ class PlanTrainer:
         self.std = np.ones((episodes, *shape), np.float32)
         self.best = np.zeros((episodes, *shape), np.float32)
         self.best_returns = np.full(episodes, -np.inf, np.float32)
-        self.env_steps = 0
 
-    def train_epoch(self, epoch: int) -> dict[str, float]:
+    def run_epoch(self, epoch: int) -> Epoch:
         """Try candidates in every episode."""
         plans = self._candidates(epoch)  # (E, C, decisions, d)
         episodes, count = plans.shape[:2]
@@ -66,15 +66,12 @@ class PlanTrainer:
         self.best_returns = np.maximum(self.best_returns, replayed)
         elites = np.take_along_axis(plans, order[:, : self.config.elites, None, None], axis=1)
         self.mean, self.std = elites.mean(axis=1), np.maximum(elites.std(axis=1), _LEAST_STD)
-        self.env_steps += steps.num_steps
-        return {
-            **metrics,
-            "env_steps": self.env_steps,
+        metrics |= {
             "return": float(returns.mean()),
             "evaluation/return": float(self.best_returns.mean()),
             "evaluation/goal_distance": float(self.env.distance(self.best_returns).mean()),
-            "epoch_env_steps": steps.num_steps,
         }
+        return Epoch(steps.num_steps, metrics)
 
     def _candidates(self, epoch: int) -> NDArray[np.float32]:
         """Uniform at first, then normal around the elites."""
@@ -85,27 +82,23 @@ class PlanTrainer:
         drawn = self.mean[:, None] + self.std[:, None] * rng.standard_normal(shape)
         return np.clip(drawn, -1, 1).astype(np.float32)
 
-    def keep(self, directory: Path) -> None:
+    def agent(self) -> "Plans":
+        """The best plans so far."""
+        return Plans(self.hierarchy, self.best)
+
+    def prepare(self, directory: Path) -> None:
         """Put skills and imitation set into the run."""
-        self.hierarchy.keep(directory)
+        self.hierarchy.keep_sources(directory)
 
-    def describe(self) -> dict[str, Any]:
-        """Nothing more."""
-        return {}
-
-    def state(self) -> Arrays:
+    def learned(self) -> Arrays:
         """The search as it stands; `plans/` is what `Plans` needs."""
-        found = {"plans/latents": self.best, "plans/returns": np.nan_to_num(self.best_returns)}
-        return {**found, "mean": self.mean, "std": self.std, "env_steps": np.array(self.env_steps)}
+        best = {"plans/latents": self.best, "plans/returns": np.nan_to_num(self.best_returns)}
+        return {**best, "mean": self.mean, "std": self.std}
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from a saved state."""
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
         self.best, self.best_returns = arrays["plans/latents"], arrays["plans/returns"]
-        self.mean, self.std, self.env_steps = arrays["mean"], arrays["std"], int(arrays["env_steps"])
-
-    def checkpoint_bytes(self) -> int:
-        """As much as there is now."""
-        return sum(value.nbytes for value in self.state().values())
+        self.mean, self.std = arrays["mean"], arrays["std"]
 
 
 def replay(hierarchy: Hierarchy, env: TaskEnv, plans: NDArray[np.float32]) -> Trajectories:
@@ -116,6 +109,8 @@ def replay(hierarchy: Hierarchy, env: TaskEnv, plans: NDArray[np.float32]) -> Tr
 
 class Plans:
     """The best plan for each of the evaluation episodes."""
+
+    kind = "controller"
 
     def __init__(self, hierarchy: Hierarchy, plans: NDArray[np.float32]) -> None:
         self.hierarchy, self.plans = hierarchy, plans

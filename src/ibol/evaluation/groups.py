@@ -9,6 +9,7 @@ from typing import Any
 from ibol.downstream.hierarchy import SKILLS_COPY
 from ibol.errors import IbolError
 from ibol.runs.directory import RunDirectory
+from ibol.training.launch import find
 
 _ASIDE = (
     "linearizer", "skills", "imitation_set", "evaluate_every", "evaluation_trajectories",
@@ -55,14 +56,15 @@ def method_name(run: RunDirectory) -> str:
     A downstream run is called after the method whose skills it uses.
     """
     command, settings, skills = run.method, run.config["settings"], run.config.get("skills")
+    title = find(command).title
     if command == "downstream":
         if settings["skills"] == "none":
             return "SAC"
         chosen = method_name(RunDirectory.open(run.path / SKILLS_COPY))
         return chosen if settings["controller"] == "sac" else f"{chosen} planner"
     if skills is None:
-        return "linearizer" if command == "linearize" else command.upper()
-    name = command.upper()
+        return title
+    name = title
     if command == "ibol":
         name += "" if skills["linearized"] or run.config["env"] == "point" else " without linearizer"
     else:

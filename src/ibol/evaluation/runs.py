@@ -14,13 +14,13 @@ from ibol.evaluation.skills import evaluate_skills
 from ibol.learners.rollout import Trajectories, collect
 from ibol.linearizer.evaluation import evaluate_linearizer, random_goal_paths
 from ibol.linearizer.policy import Linearizer
-from ibol.methods import load_policy
 from ibol.methods.sac import SACPolicy
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import pooled_limits
 from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive, generator
+from ibol.training.launch import load_agent
 
 Row = dict[str, Any]
 
@@ -47,7 +47,7 @@ def evaluate_runs(
     runs = list(dict.fromkeys(runs))
     skilled = [run for run in runs if "skills" in RunDirectory.open(run).config]
     solving = [run for run in runs if RunDirectory.open(run).command == "downstream"]
-    policies = {run: load_policy(run) for run in runs if run not in skilled + solving}
+    policies = {run: load_agent(run) for run in runs if run not in skilled + solving}
     start = derive(seed, "evaluation")
     rows: list[Row] = []
     if skilled:

@@ -11,9 +11,9 @@ from ibol.envs import RobotEnv, TaskEnv
 from ibol.errors import IbolError
 from ibol.figures.skills import latent_colours
 from ibol.linearizer.policy import Linearizer, load_linearizer
-from ibol.methods import load_policy
 from ibol.skills.latents import RADIUS, Gaussian, OneHot, Prior
 from ibol.skills.policy import Skills
+from ibol.training.launch import load_agent
 
 EIGHT, GRID = "8 directions", "grid"
 _MOST = 36  # latents in one film
@@ -56,7 +56,7 @@ def load_episodes(
     """
     if steps is not None and steps < 1:
         raise IbolError(f"steps is {steps}, but a film needs at least 1 step")
-    policy = load_policy(name) if Path(name).is_dir() else load_linearizer(name)
+    policy = load_agent(name) if Path(name).is_dir() else load_linearizer(name)
     env = policy.make_env(1)
     dims = env.location_dims
     goals: NDArray[np.floating] | None = None

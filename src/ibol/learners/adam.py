@@ -1,4 +1,4 @@
-"""Adam with a learning rate that can fall over a training."""
+"""Adam with a learning rate that can decay over a training."""
 
 from typing import Any, TypeVar
 
@@ -10,8 +10,8 @@ from jax import Array
 Parameters = TypeVar("Parameters")
 
 
-def falling(final: float, epoch: int, epochs: int) -> float:
-    """What is left of the learning rate at `epoch`: it falls along a straight line from 1 to `final`."""
+def linear_decay(final: float, epoch: int, epochs: int) -> float:
+    """A factor that decays linearly over the epochs, from 1 towards `final`."""
     return 1 - (1 - final) * epoch / epochs
 
 
@@ -21,8 +21,8 @@ def start(learning_rate: float, parameters: Any) -> optax.OptState:
 
 
 def descend(
-    learning_rate: float, parameters: Parameters, gradients: Any, state: optax.OptState, rate: Array | float = 1.0
+    learning_rate: float, parameters: Parameters, gradients: Any, state: optax.OptState, decay: Array | float = 1.0
 ) -> tuple[Parameters, optax.OptState]:
-    """One step with `rate` times the learning rate."""
+    """One step with `decay` times the learning rate."""
     steps, state = optax.adam(learning_rate).update(gradients, state)
-    return optax.apply_updates(parameters, jax.tree.map(lambda step: rate * step, steps)), state
+    return optax.apply_updates(parameters, jax.tree.map(lambda step: decay * step, steps)), state

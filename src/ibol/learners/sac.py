@@ -27,7 +27,7 @@ Policy = TanhGaussianPolicy | BetaPolicy
 Info = dict[str, Array]
 
 
-class Batch(NamedTuple):
+class Transitions(NamedTuple):
     """Transitions; `dones` is 1 where no future value may be added; a reward is <rewards, weights>."""
 
     inputs: Array  # (B, k)
@@ -84,14 +84,16 @@ def create(
     return SACState(policy, critic, critic, log_temperature, (policy_opt, critic_opt, temperature_opt))
 
 
-def critic_loss(critic: TwinCritic, batch: Batch, targets: Array) -> tuple[Array, Info]:
+def critic_loss(critic: TwinCritic, batch: Transitions, targets: Array) -> tuple[Array, Info]:
     """0.5 E[|psi_i(s, a) - y|^2], summed over both critics."""
     first, second = critic(batch.inputs, batch.actions)
     loss = 0.5 * jnp.mean(jnp.sum((first - targets) ** 2 + (second - targets) ** 2, axis=-1))
     return loss, {"critic_loss": loss, "q_mean": jnp.mean(q_value(first, batch))}
 
 
-def policy_loss(policy: Policy, critic: TwinCritic, temperature: Array, batch: Batch, key: Array) -> tuple[Array, Info]:
+def policy_loss(
+    policy: Policy, critic: TwinCritic, temperature: Array, batch: Transitions, key: Array
+) -> tuple[Array, Info]:
     """E[alpha log pi(a|s) - min_i Q_i(s, a)] with reparameterised a ~ pi."""
     distribution: ActionDistribution = policy(batch.inputs)
     actions, log_prob = distribution.sample_and_log_prob(key)
@@ -100,7 +102,7 @@ def policy_loss(policy: Policy, critic: TwinCritic, temperature: Array, batch: B
     return loss, {"policy_loss": loss, "entropy": -log_prob.mean()}
 
 
-def bellman_targets(state: SACState, batch: Batch, settings: SACSettings, key: Array) -> Array:
+def bellman_targets(state: SACState, batch: Transitions, settings: SACSettings, key: Array) -> Array:
     """y = r + gamma (1 - done) [psi'_i(s', a') - alpha log pi(a'|s')], a' ~ pi(.|s'), i the critic with the smaller Q.
 
     The entropy bonus belongs to the last feature, whose weight is 1; so <y, w> is SAC's usual target.
@@ -115,21 +117,21 @@ def bellman_targets(state: SACState, batch: Batch, settings: SACSettings, key: A
     return batch.rewards + settings.discount * (1 - batch.dones)[:, None] * features
 
 
-def q_value(features: Array, batch: Batch) -> Array:
+def q_value(features: Array, batch: Transitions) -> Array:
     """Q = <psi, w>, (B,)."""
     return jnp.sum(features * batch.weights, axis=-1)
 
 
 def update(
-    state: SACState, batch: Batch, keys: Array, settings: SACSettings, rate: Array | float = 1.0
+    state: SACState, batch: Transitions, keys: Array, settings: SACSettings, decay: Array | float = 1.0
 ) -> tuple[SACState, Info]:
     """One gradient step: critics, then the policy against the new critics, then the temperature.
 
     `keys` are two, or the noise drawn for two samples: the first for the Bellman targets, the second for the policy.
-    `rate` scales the learning rate.
+    `decay` scales the learning rate.
     """
     target_key, policy_key = keys
-    descend = partial(adam.descend, settings.learning_rate, rate=rate)
+    descend = partial(adam.descend, settings.learning_rate, decay=decay)
     policy_opt, critic_opt, temperature_opt = state.optimizers
 
     targets = jax.lax.stop_gradient(bellman_targets(state, batch, settings, target_key))
@@ -153,15 +155,15 @@ def update(
 
 @partial(jax.jit, static_argnames="settings")
 def update_many(
-    state: SACState, batches: Batch, key: Array, settings: SACSettings, rate: Array | float = 1.0
+    state: SACState, batches: Transitions, key: Array, settings: SACSettings, decay: Array | float = 1.0
 ) -> tuple[SACState, Info]:
     """As many gradient steps as `batches` has along its first axis, in one call; infos are their means.
 
     Instead of a key it also takes what `draw_noise` gives.
     """
 
-    def step(state: SACState, x: tuple[Batch, Array]) -> tuple[SACState, Info]:
-        return update(state, x[0], x[1], settings, rate)
+    def step(state: SACState, x: tuple[Transitions, Array]) -> tuple[SACState, Info]:
+        return update(state, x[0], x[1], settings, decay)
 
     state, infos = jax.lax.scan(step, state, (batches, _randomness(state.policy, batches, key)))
     if not settings.target_every_step:
@@ -183,7 +185,7 @@ def mode_actions(policy: Policy, inputs: Array) -> Array:
     return distribution.mode
 
 
-def draw_noise(policy: Policy, batches: Batch, seed: int) -> Array:
+def draw_noise(policy: Policy, batches: Transitions, seed: int) -> Array:
     """The randomness of `update_many`: a key, or for a Beta policy its noise, which NumPy draws much faster."""
     if isinstance(policy, TanhGaussianPolicy):
         return jax.random.key(seed)
@@ -191,7 +193,7 @@ def draw_noise(policy: Policy, batches: Batch, seed: int) -> Array:
     return jnp.asarray(beta_noise(np.random.default_rng(seed), (steps, 2), tuple(shape)))
 
 
-def _randomness(policy: Policy, batches: Batch, key: Array) -> Array:
+def _randomness(policy: Policy, batches: Transitions, key: Array) -> Array:
     """What each step of `batches` gets to draw its two samples from: noise for all at once is faster than keys."""
     steps, *shape = batches.actions.shape
     if jnp.issubdtype(key.dtype, jnp.floating):

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import Fraction, Natural, NonNegative, PositiveFraction
 from ibol.errors import IbolError
 from ibol.learners import sac
-from ibol.learners.adam import falling
 from ibol.learners.replay import Columns, Replay
 from ibol.learners.rollout import Trajectories
 from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy
@@ -21,38 +21,26 @@ from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
 
-Compose = Callable[[Columns, np.random.Generator], sac.Batch]
+Compose = Callable[[Columns, np.random.Generator], sac.Transitions]
 
 
 @dataclass(frozen=True)
-class SACLearnerConfig:
-    """Settings that everything that learns with SAC has."""
+class SACFields:
+    """Settings of SAC, a part of the settings of whatever learns with it."""
 
-    epochs: int = 300
-    """Epochs of collecting and learning."""
-    episodes_per_epoch: int = 16
-    """Episodes collected in each epoch, all at once in a batch."""
-    gradient_steps: int = 200
+    gradient_steps: Natural = 200
     """Gradient steps in each epoch."""
-    batch_size: int = 256
+    batch_size: Natural = 256
     """Transitions in a gradient step; 0 takes all of the epoch's (only without a replay buffer)."""
-    replay_size: int = 1_000_000
+    replay_size: Natural = 1_000_000
     """Transitions kept for learning; 0 learns only from the current epoch's."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Widths of the hidden layers of policy and critics."""
-    layer_norm: bool = False
-    """Layer normalisation in policy and critics."""
-    learning_rate: float = 3e-4
-    """Adam's learning rate for policy, critics and temperature."""
-    final_learning_rate: float = 1.0
-    """What is left of the learning rate at the last epoch, as a fraction; it falls along a straight line."""
-    discount: float = 0.99
+    discount: Fraction = 0.99
     """Discount factor gamma."""
-    tau: float = 0.005
+    tau: PositiveFraction = 0.005
     """How far the target networks move at each of their updates."""
     target_every_step: bool = True
     """Move the target networks after every gradient step instead of once in an epoch."""
-    temperature: float = 0.1
+    temperature: NonNegative = 0.1
     """Entropy weight alpha at the start."""
     learn_temperature: bool = True
     """Adapt the temperature to the target entropy."""
@@ -67,8 +55,11 @@ class SACLearner:
 
     def __init__(
         self,
-        config: SACLearnerConfig,
+        config: SACFields,
         *,
+        hidden: tuple[int, ...],
+        layer_norm: bool,
+        learning_rate: float,
         inputs: int,
         actions: int,
         features: int,
@@ -82,7 +73,7 @@ class SACLearner:
         self.config, self.seed = config, seed
         self.transitions_per_epoch = transitions_per_epoch
         self.settings = sac.SACSettings(
-            learning_rate=config.learning_rate,
+            learning_rate=learning_rate,
             discount=config.discount,
             tau=config.tau,
             target_entropy=config.target_entropy * actions,
@@ -92,12 +83,12 @@ class SACLearner:
         self.networks = sac.create(
             inputs,
             actions,
-            config.hidden,
+            hidden,
             features=features,
             temperature=config.temperature,
             settings=self.settings,
             key=jax.random.key(derive(seed, "networks")),
-            layer_norm=config.layer_norm,
+            layer_norm=layer_norm,
             policy_type=policy_type,
         )
         self.current: Columns = {}
@@ -108,11 +99,11 @@ class SACLearner:
         """The policy as it is now."""
         return self.networks.policy
 
-    def learn(self, transitions: Columns, epoch: int, compose: Compose) -> dict[str, float]:
+    def learn(self, transitions: Columns, epoch: int, decay: float, compose: Compose) -> dict[str, float]:
         """Take the gradient steps of an epoch; `compose` turns sampled columns (steps, batch, ...) into minibatches."""
         self.store(transitions)
         rng = generator(self.seed, "minibatches", epoch)
-        return self.update(compose(self.sample(rng, self.config.gradient_steps), rng), epoch)
+        return self.update(compose(self.sample(rng, self.config.gradient_steps), rng), epoch, decay)
 
     def store(self, transitions: Columns) -> None:
         """Take an epoch's transitions: into the replay buffer, or in place of those of the epoch before."""
@@ -136,11 +127,10 @@ class SACLearner:
             rows = np.broadcast_to(whole, (steps, len(whole)))
         return {name: values[rows] for name, values in self.current.items()}
 
-    def update(self, batches: sac.Batch, epoch: int) -> dict[str, float]:
-        """A gradient step on each of the minibatches."""
+    def update(self, batches: sac.Transitions, epoch: int, decay: float) -> dict[str, float]:
+        """A gradient step on each of the minibatches, with `decay` times the learning rate."""
         key = sac.draw_noise(self.policy, batches, derive(self.seed, "updates", epoch))
-        rate = falling(self.config.final_learning_rate, epoch, self.config.epochs)
-        self.networks, info = sac.update_many(self.networks, batches, key, self.settings, rate)
+        self.networks, info = sac.update_many(self.networks, batches, key, self.settings, decay)
         return {name: float(value) for name, value in info.items()}
 
     def state(self) -> Arrays:
@@ -158,10 +148,9 @@ class SACLearner:
             saved = {name.removeprefix("replay/"): v for name, v in arrays.items() if name.startswith("replay/")}
             self.replay.restore(saved)
 
-    def num_bytes(self) -> int:
-        """What a checkpoint of it may take, with a full replay buffer."""
-        networks = sum(value.nbytes for value in checkpoint.flatten(self.networks).values())
-        return networks + (0 if self.replay is None else self.replay.num_bytes())
+    def growth(self) -> int:
+        """Bytes by which its checkpoint grows until the replay buffer is full."""
+        return 0 if self.replay is None else self.replay.num_bytes()
 
 
 def transitions(trajectories: Trajectories, inputs: NDArray[np.float32], *, time_limits: bool) -> Columns:
@@ -185,8 +174,8 @@ def transition_widths(inputs: int, actions: int) -> dict[str, tuple[int, ...]]:
     return {"inputs": (inputs,), "actions": (actions,), "rewards": (), "next_inputs": (inputs,), "dones": ()}
 
 
-def plain_batch(columns: Columns, rng: np.random.Generator) -> sac.Batch:
+def plain_batch(columns: Columns, rng: np.random.Generator) -> sac.Transitions:
     """Minibatches of `transitions`, as plain SAC sees them."""
     rewards = jnp.asarray(columns["rewards"])[..., None]
     rest = {name: jnp.asarray(columns[name]) for name in ("inputs", "actions", "next_inputs", "dones")}
-    return sac.Batch(rewards=rewards, weights=jnp.ones_like(rewards), **rest)
+    return sac.Transitions(rewards=rewards, weights=jnp.ones_like(rewards), **rest)

@@ -60,8 +60,10 @@ class LinearizerDescription:
 class Linearizer:
     """Moves the state in the direction that a goal in [-1, 1]^n asks for, by the mode of its policy."""
 
+    kind = "linearizer"
+
     def __init__(self, description: LinearizerDescription, policy: Policy, normalizer: Normalizer) -> None:
-        self.description = description
+        self.description, self.env_settings = description, description.env_settings
         self.policy = policy
         self.normalizer = normalizer
         self.frame = find_frame(description, normalizer)

@@ -142,7 +142,7 @@ def _local_ways(places: NDArray[np.floating], lengths: NDArray[np.int64]) -> Flo
 
 @partial(jax.jit, static_argnames="learning_rate")
 def imitate(
-    policy: sac.Policy, optimizer: Any, inputs: jax.Array, actions: jax.Array, learning_rate: float, rate: float
+    policy: sac.Policy, optimizer: Any, inputs: jax.Array, actions: jax.Array, learning_rate: float, decay: float
 ) -> tuple[sac.Policy, Any, jax.Array]:
     """A step of the policy's mode towards the actions of each minibatch (steps, batch, ...), and the mean loss."""
 
@@ -151,7 +151,7 @@ def imitate(
             return jnp.mean((policy(batch[0]).mode - batch[1]) ** 2)
 
         value, gradients = jax.value_and_grad(loss)(carry[0])
-        return adam.descend(learning_rate, carry[0], gradients, carry[1], rate), value
+        return adam.descend(learning_rate, carry[0], gradients, carry[1], decay), value
 
     (policy, optimizer), losses = jax.lax.scan(step, (policy, optimizer), (inputs, actions))
     return policy, optimizer, losses.mean()

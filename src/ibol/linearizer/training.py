@@ -9,7 +9,6 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import equinox as eqx
@@ -18,16 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import Count, Fraction, Natural, NonNegative, Positive
 from ibol.envs import ROBOTS, Env, RobotEnv, sizes
 from ibol.envs.robots import has_fallen
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.learners import adam, sac
-from ibol.learners.adam import falling
+from ibol.learners.adam import linear_decay
 from ibol.learners.normalizer import Normalizer, find_normalizer
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
-from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
+from ibol.learners.sac_learner import SACFields, SACLearner
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.exchange import find_exchange
 from ibol.linearizer.frame import Frame, seen_transitions
@@ -43,25 +43,26 @@ from ibol.linearizer.reward import (
 from ibol.linearizer.rhythm import BLUR, DISTURBANCE, Rhythms, imitate
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
-from ibol.runs.directory import RunDirectory
 from ibol.seeding import derive, generator
+from ibol.training.method import Method
+from ibol.training.trainer import Epoch, Trainer, TrainingConfig
 
 _REWARD_RATE = 0.01
 
 
 @dataclass(frozen=True)
-class LinearizerConfig(SACLearnerConfig):
+class LinearizerConfig(TrainingConfig, SACFields):
     """Settings of the linearizer's training; the preset gives the defaults."""
 
-    macro_length: int = 10
+    macro_length: Count = 10
     """Steps l in a chunk, over which the state's movement along the goal is rewarded."""
     reward: Literal["inner_product", "euclidean"] = "inner_product"
     """The movement along the goal, or (Ant only) HIRO's distance to a relative goal position."""
-    goal_beta: float = 1.0
+    goal_beta: Positive = 1.0
     """Goals are 2 Beta(b, b) - 1 in each dimension; 1 is uniform."""
     position_goals: bool = False
     """Goals for the positions only, without the velocities."""
-    reward_scale: float = 1.0
+    reward_scale: Positive = 1.0
     """Multiplies all rewards: values well above the noise of their learning are learned faster."""
     alive_bonus: float = 0.0
     """Reward for each step after which the robot has not fallen."""
@@ -69,47 +70,46 @@ class LinearizerConfig(SACLearnerConfig):
     """Standardise rewards by a moving average of each epoch's mean and variance (the authors' Ant)."""
     critic: Literal["scalar", "vector"] = "scalar"
     """Predict the reward's sum, or the vector of discounted state differences whose product with the goal it is."""
-    n_step: int = 1
+    n_step: Count = 1
     """Steps whose rewards are added up before the critic is asked for the rest."""
-    relabel: float = 0.0
+    relabel: Fraction = 0.0
     """Fraction of sampled transitions whose goal is replaced by a fresh one."""
-    action_cost: float = 0.0
+    action_cost: NonNegative = 0.0
     """Cost of |a|^2 for each step at the last epoch, growing from 0 along a straight line: running is learned first,
     then that small goals ask for little effort."""
-    sparse_goals: float = 0.0
+    sparse_goals: Fraction = 0.0
     """Fraction of goals that are 0 except in a few dimensions."""
-    location_goals: float = 0.0
+    location_goals: Fraction = 0.0
     """Fraction of goals that are 0 except in the location: how linearizers are measured, and mostly used."""
     symmetric: bool = False
     """Exchange the robot's limbs at random, by its symmetries, in the transitions that get a fresh goal."""
     frame: Literal["world", "goal"] = "world"
     """How the networks see a robot that moves in the plane: as it is, or turned so that the goal's way is the x axis
     and it heads that way as nearly as its symmetries allow."""
-    rhythms: float = 0.0
+    rhythms: Fraction = 0.0
     """Fraction of the first epoch's episodes in which the robot moves by a rhythm instead of the policy; it falls to 0
     along a straight line."""
-    imitation_steps: int = 0
+    imitation_steps: Natural = 0
     """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate falls to 0."""
     end_when_fallen: bool = False
     """End a training episode, without further value, where the robot has fallen and cannot move on."""
-    normalizer_trajectories: int = 500
+    normalizer_trajectories: Count = 500
     """Trajectories for the fixed observation statistics of an environment that ships none."""
-    evaluate_every: int = 10
+    evaluate_every: Natural = 10
     """Epochs between evaluations of how far goals along the location carry; 0 never evaluates."""
     keep_best: bool = False
     """The run's result is the policy that reached farthest in an evaluation, instead of the last one."""
 
 
-CONFIG = LinearizerConfig
-
-
-class LinearizerTrainer:
+class LinearizerTrainer(Trainer):
     """Collects episodes with one goal each, and learns."""
 
     headline = ("reward", "evaluation/distance", "evaluation/direction_error")
+    config: LinearizerConfig
+    normalizer: Normalizer
 
     def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
-        self.config, self.seed, self.epochs = config, seed, config.epochs
+        super().__init__(config, seed)
         _check(env, config)
         options = {"end_when_fallen": True} if config.end_when_fallen else {}
         self.env = env_settings.make(env, config.episodes_per_epoch, **options)
@@ -133,6 +133,9 @@ class LinearizerTrainer:
         columns |= {"features": (goal_dim,), "bonus": (), "effort": (), "dones": ()}
         self.learner = SACLearner(
             config,
+            hidden=config.hidden,
+            layer_norm=config.layer_norm,
+            learning_rate=config.learning_rate,
             inputs=state_dim + goal_dim,
             actions=action_dim,
             features=goal_dim + 1 if vector else 1,
@@ -148,39 +151,32 @@ class LinearizerTrainer:
         self.frame = find_frame(self.description, self.normalizer)
         self.best_policy, self.best_reach = self.learner.policy, np.zeros(())
         self.reward_moments = np.zeros(2)  # mean and variance; a variance of 0 means none yet
-        self.env_steps = 0
 
-    def linearizer(self) -> Linearizer:
-        """What has been learned so far."""
+    def agent(self) -> Linearizer:
+        """The linearizer as it is now."""
         return Linearizer(self.description, self.learner.policy, self.normalizer)
 
     def _kept_policy(self) -> sac.Policy:
         """What the run is asked for: the last policy, or that of the best evaluation if there was a good one."""
         return self.best_policy if self.config.keep_best and self.best_reach > 0 else self.learner.policy
 
-    def train_epoch(self, epoch: int) -> dict[str, float]:
+    def run_epoch(self, epoch: int) -> Epoch:
         """Collect one episode for each of a batch of goals, then learn."""
         goals = self._goals(generator(self.seed, "goals", epoch), self.env.num_envs)
         trajectories = self._explore(goals, epoch)
         transitions, reward = self._transitions(trajectories, goals)
         cost = self.config.action_cost * epoch / self.epochs
-        info = self.learner.learn(transitions, epoch, partial(self._compose, action_cost=cost))
+        info = self.learner.learn(transitions, epoch, self.decay(epoch), partial(self._compose, action_cost=cost))
         info |= self._imitate(epoch)
-        self.env_steps += trajectories.num_steps
-        metrics = {
-            "env_steps": self.env_steps,
-            "reward": reward,
-            "episode_length": float(trajectories.lengths.mean()),
-            **info,
-            "epoch_env_steps": trajectories.num_steps,
-        }
-        last = epoch + 1 == self.epochs
-        if self.config.evaluate_every and (last or (epoch + 1) % self.config.evaluate_every == 0):
-            found = evaluate_linearizer(self.linearizer(), seed=derive(self.seed, "evaluation", epoch)).scalars()
-            metrics |= {f"evaluation/{name}": value for name, value in found.items()}
-            if found["reach"] > self.best_reach:
-                self.best_policy, self.best_reach = self.learner.policy, np.array(found["reach"])
-        return metrics
+        metrics = {"reward": reward, "episode_length": float(trajectories.lengths.mean()), **info}
+        return Epoch(trajectories.num_steps, metrics)
+
+    def evaluate(self, epoch: int) -> dict[str, float]:
+        """How far goals along the location carry; the policy that reaches farthest is remembered."""
+        scores = evaluate_linearizer(self.agent(), seed=derive(self.seed, "evaluation", epoch)).scalars()
+        if scores["reach"] > self.best_reach:
+            self.best_policy, self.best_reach = self.learner.policy, np.array(scores["reach"])
+        return scores
 
     def _goals(self, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
         return sample_goals(
@@ -197,7 +193,7 @@ class LinearizerTrainer:
         """Episodes of the policy, and in the first of them of rhythms."""
         key = jax.random.key(derive(self.seed, "exploration", epoch))
         rhythms, dims = self.rhythms, list(self.env.location_dims)
-        count = round(self.config.rhythms * falling(0.0, epoch, self.epochs) * len(goals))
+        count = round(self.config.rhythms * linear_decay(0.0, epoch, self.epochs) * len(goals))
         noise = generator(self.seed, "rhythms", epoch)
         swung = rhythms.draw(noise, goals[:count, dims]) if rhythms else None
 
@@ -230,7 +226,7 @@ class LinearizerTrainer:
         columns = self.exchange(columns, rng.integers(len(self.exchange), size=len(ways)))
         seen = seen_transitions(self.frame, columns, columns["features"])
         inputs, aims = (values.reshape(*shape, -1) for values in (seen.inputs, seen.actions))
-        rate = falling(0.0, epoch, self.epochs)
+        rate = linear_decay(0.0, epoch, self.epochs)
         policy, self.imitation, loss = imitate(
             self.learner.policy, self.imitation, inputs, aims, config.learning_rate, rate
         )
@@ -281,7 +277,7 @@ class LinearizerTrainer:
         mean, var = self.reward_moments
         return ((reward - mean) / np.sqrt(var)).astype(np.float32)
 
-    def _compose(self, columns: Columns, rng: np.random.Generator, action_cost: float = 0.0) -> sac.Batch:
+    def _compose(self, columns: Columns, rng: np.random.Generator, action_cost: float = 0.0) -> sac.Transitions:
         """Minibatches with fresh goals for a part of the transitions; columns are (steps, batch, ...)."""
         goals = columns["goals"]
         shape = goals.shape[:-1]
@@ -301,7 +297,7 @@ class LinearizerTrainer:
         else:
             rewards = jnp.sum(features * seen.goals, axis=-1, keepdims=True) + bonus
             weights = jnp.ones_like(rewards)
-        return sac.Batch(
+        return sac.Transitions(
             inputs=seen.inputs,
             actions=seen.actions,
             rewards=rewards,
@@ -310,27 +306,22 @@ class LinearizerTrainer:
             weights=weights,
         )
 
-    def keep(self, directory: Path) -> None:
-        """Nothing: the policy needs no more than its checkpoint."""
-
     def describe(self) -> dict[str, Any]:
         """What kind of linearizer it is."""
         return {"linearizer": dataclasses.asdict(self.description)}
 
-    def state(self) -> Arrays:
-        """Networks, optimisers, replay buffer, normalisers and counters."""
+    def learned(self) -> Arrays:
+        """Networks, optimisers, replay buffer and all else that is followed."""
         return {
             **checkpoint.flatten(self._kept_policy(), POLICY_PREFIX),
             **self.learner.state(),
-            **self.normalizer.state(),
             **({**self.rhythms.state(), **checkpoint.flatten(self.imitation, "imitation/")} if self.rhythms else {}),
             "best_reach": self.best_reach,
             "reward_moments": self.reward_moments,
-            "env_steps": np.array(self.env_steps),
         }
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from a saved state."""
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
         self.learner.restore(arrays)
         self.best_policy = checkpoint.unflatten(self.best_policy, arrays, POLICY_PREFIX)
         self.best_reach = arrays["best_reach"]
@@ -338,22 +329,10 @@ class LinearizerTrainer:
         if self.rhythms:
             self.rhythms.restore(arrays)
             self.imitation = checkpoint.unflatten(self.imitation, arrays, "imitation/")
-        self.normalizer = Normalizer.from_state(arrays)
-        self.env_steps = int(arrays["env_steps"])
 
-    def checkpoint_bytes(self) -> int:
-        """Networks and a full replay buffer."""
-        return self.learner.num_bytes()
-
-
-def create_trainer(env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> LinearizerTrainer:
-    """A trainer at epoch 0."""
-    return LinearizerTrainer(env, env_settings, config, seed)
-
-
-def load_policy(run: RunDirectory) -> Linearizer:
-    """The linearizer of the run's newest good checkpoint."""
-    return load_linearizer(run.path)
+    def growth(self) -> int:
+        """That of the replay buffer."""
+        return self.learner.growth()
 
 
 @jax.jit
@@ -368,15 +347,16 @@ def _check(env: str, config: LinearizerConfig) -> None:
     if config.end_when_fallen and env not in ROBOTS:
         raise IbolError(f"end_when_fallen is for robots that fall, and {env} does not")
     if config.reward == "euclidean" and (vector or config.relabel or config.frame == "goal"):
-        raise IbolError("the euclidean reward is not linear in the goal: scalar critic, relabel 0 and frame world only")
+        raise IbolError(
+            "the euclidean reward is not linear in the goal: scalar critic, relabel 0 and frame world only; "
+            "--variant euclidean sets them"
+        )
     if config.normalize_reward and (vector or config.relabel or config.replay_size or config.n_step != 1):
         raise IbolError("normalize_reward is for the epoch's own steps: scalar critic, no replay, relabel 0, n_step 1")
     if config.symmetric and not config.relabel:
         raise IbolError("symmetric exchanges the transitions that get a fresh goal: set relabel above 0")
     if config.rhythms and not config.symmetric:
         raise IbolError("rhythms know left from right by the robot's symmetries: add symmetric")
-    if config.n_step < 1:
-        raise IbolError(f"n_step is {config.n_step}, but at least 1 is needed")
 
 
 def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) -> int:
@@ -390,3 +370,6 @@ def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) ->
     if not isinstance(batch, RobotEnv):
         raise IbolError(f"position_goals needs one of our robots, and {env} is none")
     return int(batch.model.nq)
+
+
+METHOD = Method("linearizer", LinearizerConfig, LinearizerTrainer, lambda run: load_linearizer(run.path))

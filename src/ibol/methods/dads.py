@@ -18,10 +18,12 @@ import numpy as np
 import optax
 from jax import Array
 
+from ibol.bounds import Count, PositiveFraction
 from ibol.learners import adam
-from ibol.methods.sac_discovery import Observed, SACDiscoveryConfig, SACDiscoveryTrainer
+from ibol.methods.discovery import discovery_method
+from ibol.methods.sac_discovery import Info, Observed, SACDiscoveryConfig, SACDiscoveryTrainer
 from ibol.nn.networks import Dense, Trunk
-from ibol.skills.policy import skills_of
+from ibol.skills.latents import Prior
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _EPSILON = 1e-5
@@ -33,15 +35,12 @@ _ROWS = 2048  # comparisons at a time
 class DADSConfig(SACDiscoveryConfig):
     """Settings of DADS; the preset gives the defaults."""
 
-    prior_samples: int = 100
+    prior_samples: Count = 100
     """L, the latents that a step is compared with."""
-    mixture: int = 4
+    mixture: Count = 4
     """Gaussians in the skill dynamics."""
-    statistics_rate: float = 0.01
+    statistics_rate: PositiveFraction = 0.01
     """How fast the running statistics of the batch normalisation follow the minibatches."""
-
-
-CONFIG = DADSConfig
 
 
 class Statistics(eqx.Module):
@@ -100,37 +99,41 @@ class Model(eqx.Module):
     optimizer: optax.OptState
 
 
-@partial(jax.jit, static_argnames="config")
-def fit(
-    model: Model, states: Array, moved: Array, latents: Array, config: DADSConfig, rate: float
-) -> tuple[Model, Array]:
-    """Ascend log q(d | s, z) along the minibatches, normalised by their own statistics."""
+def dynamics_loss(dynamics: SkillDynamics, states: Array, moved: Array, latents: Array) -> tuple[Array, Info]:
+    """-E[log q(d | s, z)] of normalised states and differences."""
+    loss = -dynamics.log_prob(states, latents, moved).mean()
+    return loss, {"model_loss": loss}
 
-    def step(model: Model, batch: tuple[Array, Array, Array]) -> tuple[Model, Array]:
+
+@partial(jax.jit, static_argnames="config")
+def update(
+    model: Model, states: Array, moved: Array, latents: Array, config: DADSConfig, decay: float
+) -> tuple[Model, Info]:
+    """A gradient step on each of the minibatches (steps, batch, ...), each normalised by its own statistics."""
+
+    def step(model: Model, batch: tuple[Array, Array, Array]) -> tuple[Model, Info]:
         states, moved, latents = batch
         seen, differences = Statistics.of(states), Statistics.of(moved)
+        grads, info = jax.grad(dynamics_loss, has_aux=True)(model.dynamics, seen(states), differences(moved), latents)
+        dynamics, optimizer = adam.descend(config.learning_rate, model.dynamics, grads, model.optimizer, decay)
+        rate = config.statistics_rate
+        return Model(dynamics, model.seen.follow(seen, rate), model.moved.follow(differences, rate), optimizer), info
 
-        def loss(dynamics: SkillDynamics) -> Array:
-            return -dynamics.log_prob(seen(states), latents, differences(moved)).mean()
-
-        value, grads = jax.value_and_grad(loss)(model.dynamics)
-        dynamics, optimizer = adam.descend(config.learning_rate, model.dynamics, grads, model.optimizer, rate)
-        speed = config.statistics_rate
-        return Model(dynamics, model.seen.follow(seen, speed), model.moved.follow(differences, speed), optimizer), value
-
-    model, losses = jax.lax.scan(step, model, (states, moved, latents))
-    return model, losses.mean()
+    model, infos = jax.lax.scan(step, model, (states, moved, latents))
+    return model, jax.tree.map(jnp.mean, infos)
 
 
-@partial(jax.jit, static_argnames="config")
-def reward(model: Model, states: Array, moved: Array, latents: Array, key: Array, config: DADSConfig) -> Array:
+@partial(jax.jit, static_argnames=("prior", "config"))
+def reward(
+    model: Model, states: Array, moved: Array, latents: Array, key: Array, prior: Prior, config: DADSConfig
+) -> Array:
     """log(L + 1) - log(1 + sum_i q(d | s, z_i) / q(d | s, z)): some transitions at a time, to stay in the cache."""
     seen, differences = model.seen(states), model.moved(moved)
     shape, count = latents.shape[:-1], config.prior_samples
 
     def one(x: tuple[Array, Array, Array, Array]) -> Array:
         state, moved, latent, key = x
-        others = jax.random.normal(key, (count, latent.shape[0]))
+        others = prior.sample(key, count)
         compared = jnp.concatenate([latent[None], others])
         state, moved = (jnp.broadcast_to(v, (count + 1, *v.shape)) for v in (state, moved))
         log_q = model.dynamics.log_prob(state, compared, moved)
@@ -166,13 +169,13 @@ class DADSTrainer(SACDiscoveryTrainer):
         seen, moved = (Statistics(jnp.zeros(size), jnp.ones(size)) for size in (inputs, outputs))
         return Model(dynamics, seen, moved, optimizer)
 
-    def fit(self, model: Model, observed: Observed, rate: float) -> tuple[Model, Array]:
+    def update_model(self, model: Model, observed: Observed, decay: float) -> tuple[Model, Info]:
         """Train the skill dynamics."""
-        return fit(model, *self._parts(observed), self.config, rate)
+        return update(model, *self._parts(observed), self.config, decay)
 
     def reward(self, model: Model, observed: Observed, key: Array) -> Array:
         """How much better the step is predicted by its own latent than by others."""
-        return reward(model, *self._parts(observed), key, self.config)
+        return reward(model, *self._parts(observed), key, self.prior, self.config)
 
 
-create_trainer, load_policy = DADSTrainer, skills_of
+METHOD = discovery_method(DADSConfig, DADSTrainer)

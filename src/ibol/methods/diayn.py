@@ -15,24 +15,22 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from ibol.bounds import Natural
 from ibol.errors import IbolError
 from ibol.learners import adam
-from ibol.methods.sac_discovery import Observed, SACDiscoveryConfig, SACDiscoveryTrainer
+from ibol.methods.discovery import discovery_method
+from ibol.methods.sac_discovery import Info, Observed, SACDiscoveryConfig, SACDiscoveryTrainer
 from ibol.nn.distributions import gaussian_log_prob
 from ibol.nn.networks import MLP, STD_FLOOR
 from ibol.skills.latents import OneHot, Prior
-from ibol.skills.policy import skills_of
 
 
 @dataclass(frozen=True)
 class DIAYNConfig(SACDiscoveryConfig):
     """Settings of DIAYN; the preset gives the defaults."""
 
-    discrete_latents: int = 0
+    discrete_latents: Natural = 0
     """Discover so many skills, each with a unit vector as its latent, instead of a continuous family; 0 does not."""
-
-
-CONFIG = DIAYNConfig
 
 
 class Discriminator(eqx.Module):
@@ -72,19 +70,22 @@ class Model(eqx.Module):
     optimizer: optax.OptState
 
 
-@partial(jax.jit, static_argnames="learning_rate")
-def fit(model: Model, observed: Observed, learning_rate: float, rate: float) -> tuple[Model, Array]:
-    """Ascend log q(z | s') along the minibatches."""
+def discriminator_loss(discriminator: Discriminator | Classifier, batch: Observed) -> tuple[Array, Info]:
+    """-E[log q(z | s')]."""
+    loss = -discriminator.log_prob(batch.next_states, batch.latents).mean()
+    return loss, {"model_loss": loss}
 
-    def loss(discriminator: Discriminator | Classifier, batch: Observed) -> Array:
-        return -discriminator.log_prob(batch.next_states, batch.latents).mean()
 
-    def step(model: Model, batch: Observed) -> tuple[Model, Array]:
-        value, grads = jax.value_and_grad(loss)(model.discriminator, batch)
-        return Model(*adam.descend(learning_rate, model.discriminator, grads, model.optimizer, rate)), value
+@partial(jax.jit, static_argnames="config")
+def update(model: Model, observed: Observed, config: DIAYNConfig, decay: float) -> tuple[Model, Info]:
+    """A gradient step on each of the minibatches (steps, batch, ...), with `decay` times the learning rate."""
 
-    model, losses = jax.lax.scan(step, model, observed)
-    return model, losses.mean()
+    def step(model: Model, batch: Observed) -> tuple[Model, Info]:
+        grads, info = jax.grad(discriminator_loss, has_aux=True)(model.discriminator, batch)
+        return Model(*adam.descend(config.learning_rate, model.discriminator, grads, model.optimizer, decay)), info
+
+    model, infos = jax.lax.scan(step, model, observed)
+    return model, jax.tree.map(jnp.mean, infos)
 
 
 @partial(jax.jit, static_argnames="prior")
@@ -113,13 +114,13 @@ class DIAYNTrainer(SACDiscoveryTrainer):
         discriminator = make(len(self.world.encoder_dims), self.prior.dim, self.config.hidden, key)
         return Model(discriminator, adam.start(self.config.learning_rate, discriminator))
 
-    def fit(self, model: Model, observed: Observed, rate: float) -> tuple[Model, Array]:
+    def update_model(self, model: Model, observed: Observed, decay: float) -> tuple[Model, Info]:
         """Train the discriminator."""
-        return fit(model, observed, self.config.learning_rate, rate)
+        return update(model, observed, self.config, decay)
 
     def reward(self, model: Model, observed: Observed, key: Array) -> Array:
         """How well the latent is recognised."""
         return reward(model.discriminator, observed, self.prior)
 
 
-create_trainer, load_policy = DIAYNTrainer, skills_of
+METHOD = discovery_method(DIAYNConfig, DIAYNTrainer)

@@ -1,7 +1,7 @@
-"""What all methods of skill discovery share: their settings, their world, their training and a look at their skills."""
+"""What all methods of skill discovery share: their settings, their world, their training and its evaluation."""
 
 import dataclasses
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +11,13 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import Count, Natural, NonNegative
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.figures.skills import SkillPicture, plot_skills
 from ibol.learners import sac
-from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer, omit
+from ibol.learners.normalizer import Normalizer, find_normalizer, omit
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
@@ -28,7 +29,9 @@ from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
 from ibol.skills.latents import Gaussian, Prior
-from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills
+from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills, skills_of
+from ibol.training.method import Method
+from ibol.training.trainer import Epoch, Trainer, TrainingConfig
 
 Sees = Literal["all", "location", "no_location"]
 _PICTURE_EPISODES = 6  # as the paper's
@@ -36,16 +39,12 @@ _TRAINING_BINS = 8  # few samples while training: few bins
 
 
 @dataclass(frozen=True)
-class DiscoveryConfig:
+class DiscoveryConfig(TrainingConfig):
     """Settings that every method of skill discovery has."""
 
-    epochs: int = 10_000
-    """Epochs of collecting and learning."""
-    episodes_per_epoch: int = 64
-    """Episodes collected in each epoch, all at once in a batch."""
     linearizer: str = "bundled"
     """What the skills stand on: bundled, bundled:1 (its second seed), a run of 'ibol linearize', or none."""
-    latent_dim: int = 2
+    latent_dim: Count = 2
     """Dimensions d of the latent z."""
     encoder_sees: Sees = "all"
     """The state dimensions that the latent is inferred from; 'location' is the paper's -XY."""
@@ -53,26 +52,18 @@ class DiscoveryConfig:
     """The state dimensions that the policies see; 'no_location' makes -XY into -XYO."""
     distortion: Literal["none", "squeeze_y"] = "none"
     """A distortion of the goals' x-y plane below the policies."""
-    hidden: tuple[int, ...] = (512, 512)
-    """Widths of the hidden layers; the first is also that of the encoder's LSTM."""
-    latent_weight: float = 1.0
+    latent_weight: NonNegative = 1.0
     """How many times larger than those for the state the policies' first weights for the latent start: two latents
-    among many state dimensions are hardly heard."""
-    concentration: float = 0.0
+    among many state dimensions have little influence otherwise."""
+    concentration: NonNegative = 0.0
     """What the policies' raw Beta parameters start from: at 0 near Beta(1.74, 1.74), deviating by 0.47, at 8 near
     Beta(9, 9), deviating by 0.23."""
-    layer_norm: bool = False
-    """Layer normalisation in policies and critics."""
-    learning_rate: float = 1e-4
-    """Adam's learning rate for all networks."""
-    final_learning_rate: float = 1.0
-    """What is left of the learning rate at the last epoch, as a fraction; it falls along a straight line."""
-    normalizer: Literal["ema", "preset"] = "ema"
+    normalizer: Literal["ema", "fixed"] = "ema"
     """How states are normalised: a moving average, or fixed statistics of random actions."""
-    evaluate_every: int = 100
-    """Epochs between looks at the skills (picture, information, coverage); 0 never looks."""
-    evaluation_trajectories: int = 256
-    """Random latents in such a look."""
+    evaluate_every: Natural = 100
+    """Epochs between evaluations of the skills (picture, information, coverage); 0 never evaluates."""
+    evaluation_trajectories: Count = 256
+    """Random latents in an evaluation."""
 
 
 class World:
@@ -109,18 +100,19 @@ class World:
 
     def normalizer(self, seed: int) -> Normalizer:
         """The normaliser at the start."""
-        if self.config.normalizer == "preset":
+        if self.config.normalizer == "fixed":
             return find_normalizer(self.name, self.env_settings, 500, seed)
         return Normalizer(self.state_dim)
 
-    def describe_skills(self) -> SkillDescription:
+    def describe_skills(self, prior: Prior) -> SkillDescription:
         """What the skills that are discovered here will need to know."""
         return SkillDescription(
             env=self.name,
             env_settings=self.env_settings,
             state_dim=self.state_dim,
             action_dim=self.action_dim,
-            latent_dim=self.config.latent_dim,
+            latent_dim=prior.dim,
+            prior=prior.name,
             location_dims=self.location_dims,
             omitted=self.omitted,
             hidden=tuple(self.config.hidden),
@@ -129,36 +121,32 @@ class World:
             distortion=self.config.distortion,
         )
 
-    def keep(self, directory: Path) -> None:
+    def keep_linearizer(self, directory: Path) -> None:
         """Put the linearizer beside the run's checkpoints, so that the run can be moved and used alone."""
         file = directory / LINEARIZER_FILE
         if self.linearizer is not None and self.config.linearizer != str(file):  # a resumed run has its own already
             self.linearizer.save(file, {"source": self.config.linearizer})
 
 
-class DiscoveryTrainer(ABC):
+class DiscoveryTrainer(Trainer):
     """A latent for each episode, episodes, learning from them: what differs is `learn`, and what is kept of it."""
 
     headline: tuple[str, ...] = ("objective", "evaluation/information", "evaluation/spread")
     title: str
-    """The method's name in pictures."""
+    """The method's name in figures and tables."""
     config: DiscoveryConfig
-    prior: Prior
-    """What latents are drawn from; N(0, I) unless a method says otherwise."""
+    normalizer: Normalizer
     training: Any
     """All that learns, as one tree, unless a method keeps it elsewhere."""
 
     def __init__(self, env: str, env_settings: EnvSettings, config: DiscoveryConfig, seed: int) -> None:
-        self.config, self.seed, self.epochs = config, seed, config.epochs
+        super().__init__(config, seed)
         self.prior = self.create_prior()
         self.world = World(env, env_settings, config)
         self.normalizer = self.world.normalizer(seed)
-        self.env_steps = 0
-        self.directory: Path | None = None
+        self.pictures: Path | None = None
 
-    def create_prior(self) -> Prior:
-        """What latents are drawn from."""
-        return Gaussian(self.config.latent_dim)
+    # What a method says.
 
     @property
     @abstractmethod
@@ -169,13 +157,9 @@ class DiscoveryTrainer(ABC):
     def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
         """Learn from an epoch's episodes; returns its metrics."""
 
-    def learned(self) -> Arrays:
-        """All that learns, by name."""
-        return checkpoint.flatten(self.training, "training/")
-
-    def restore_learned(self, arrays: Arrays) -> None:
-        """Undo `learned`."""
-        self.training = checkpoint.unflatten(self.training, arrays, "training/")
+    def create_prior(self) -> Prior:
+        """What latents are drawn from."""
+        return Gaussian(self.config.latent_dim)
 
     def behaviour(self, latents: NDArray[np.float32], key: jax.Array) -> Act:
         """How episodes are collected: by samples of the skill policy."""
@@ -185,86 +169,71 @@ class DiscoveryTrainer(ABC):
 
         return act
 
-    def inputs(self, states: NDArray[np.float32], latents: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What a policy sees of raw states and latents."""
-        return np.concatenate([omit(self.normalizer(states), self.world.omitted), latents], axis=-1)
+    # What all of them do.
 
-    def skills(self) -> Skills:
-        """What has been learned so far."""
-        return Skills(self.describe_skills(), self.skill_policy, self.normalizer, self.world.linearizer)
-
-    def describe_skills(self) -> SkillDescription:
-        """What the skills need to know."""
-        return dataclasses.replace(self.world.describe_skills(), latent_dim=self.prior.dim, prior=self.prior.name)
+    def run_epoch(self, epoch: int) -> Epoch:
+        """Collect one episode for each of a batch of latents, then learn."""
+        latents = self.prior.draw(generator(self.seed, "latents", epoch), self.config.episodes_per_epoch)
+        trajectories = self.explore(latents, epoch)
+        info = self.learn(trajectories, latents, epoch)
+        if self.config.normalizer == "ema":
+            self.follow_states(trajectories.states, trajectories.lengths)
+        metrics = {"episode_length": float(trajectories.lengths.mean()), **info}
+        return Epoch(trajectories.num_steps * self.world.macro_length, metrics)
 
     def explore(self, latents: NDArray[np.float32], epoch: int) -> Trajectories:
         """One episode for each latent."""
         key = jax.random.key(derive(self.seed, "exploration", epoch))
         return collect(self.world.env, self.behaviour(latents, key), seed=derive(self.seed, "episodes", epoch))
 
-    def train_epoch(self, epoch: int) -> dict[str, float]:
-        """Collect one episode for each of a batch of latents, then learn."""
-        config = self.config
-        rng = generator(self.seed, "latents", epoch)
-        latents = self.prior.draw(rng, config.episodes_per_epoch)
-        trajectories = self.explore(latents, epoch)
-        info = self.learn(trajectories, latents, epoch)
-        if config.normalizer == "ema":
-            visited = np.arange(trajectories.states.shape[1]) <= trajectories.lengths[:, None]
-            states = trajectories.states[visited]
-            self.normalizer.update(states, epoch_weight(len(states)))
-        steps = trajectories.num_steps * self.world.macro_length
-        self.env_steps += steps
-        metrics = {
-            "env_steps": self.env_steps,
-            "episode_length": float(trajectories.lengths.mean()),
-            **info,
-            "epoch_env_steps": steps,
-        }
-        last = epoch + 1 == self.epochs
-        if config.evaluate_every and (last or (epoch + 1) % config.evaluate_every == 0):
-            metrics |= self._look(epoch)
-        return metrics
+    def inputs(self, states: NDArray[np.float32], latents: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What a policy sees of raw states and latents."""
+        return np.concatenate([omit(self.normalizer(states), self.world.omitted), latents], axis=-1)
 
-    def _look(self, epoch: int) -> dict[str, float]:
-        picture = None if self.directory is None else self.directory / "pictures" / f"epoch-{epoch + 1:06d}.png"
-        found = look(
-            self.skills(),
+    def agent(self) -> Skills:
+        """The skills as they are now."""
+        return Skills(self.describe_skills(), self.skill_policy, self.normalizer, self.world.linearizer)
+
+    def describe_skills(self) -> SkillDescription:
+        """What the skills need to know."""
+        return self.world.describe_skills(self.prior)
+
+    def evaluate(self, epoch: int) -> dict[str, float]:
+        """Where do the skills go? Draws them, and returns the numbers for the log."""
+        return evaluate_skills(
+            self.agent(),
             trajectories=self.config.evaluation_trajectories,
             seed=derive(self.seed, "evaluation", epoch),
-            picture=picture,
+            picture=None if self.pictures is None else self.pictures / f"epoch-{epoch + 1:06d}.png",
             title=f"{self.title} on {self.world.name} after {epoch + 1} epochs",
         )
-        return {f"evaluation/{name}": value for name, value in found.items()}
 
-    def keep(self, directory: Path) -> None:
+    def prepare(self, directory: Path) -> None:
         """Put the linearizer into the run, and the pictures."""
-        self.directory = directory
-        (directory / "pictures").mkdir(exist_ok=True)
-        self.world.keep(directory)
+        self.pictures = directory / "pictures"
+        self.pictures.mkdir(exist_ok=True)
+        self.world.keep_linearizer(directory)
 
     def describe(self) -> dict[str, Any]:
         """What kind of skills they are."""
         return {"skills": dataclasses.asdict(self.describe_skills())}
 
+    def learned(self) -> Arrays:
+        """All that learns, by name."""
+        return checkpoint.flatten(self.training, "training/")
+
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
+        self.training = checkpoint.unflatten(self.training, arrays, "training/")
+
     def state(self) -> Arrays:
-        """All that learns, normaliser and counters; the skill policy under the name that `load_skills` knows."""
-        return {
-            **checkpoint.flatten(self.skill_policy, SKILLS_PREFIX),
-            **self.learned(),
-            **self.normalizer.state(),
-            "env_steps": np.array(self.env_steps),
-        }
+        """With the skill policy under the name that `load_skills` knows."""
+        return {**checkpoint.flatten(self.skill_policy, SKILLS_PREFIX), **super().state()}
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from a saved state."""
-        self.restore_learned(arrays)
-        self.normalizer = Normalizer.from_state(arrays)
-        self.env_steps = int(arrays["env_steps"])
 
-    def checkpoint_bytes(self) -> int:
-        """As much as there is now."""
-        return sum(value.nbytes for value in self.state().values())
+def discovery_method(config: type[DiscoveryConfig], trainer: type[DiscoveryTrainer]) -> Method:
+    """What a method of skill discovery says about itself, for the end of its file."""
+    return Method(trainer.title, config, trainer, skills_of, sources=("linearizer",), use_copies=use_kept_linearizer)
 
 
 def find_linearizer(env: str, source: str) -> Linearizer | None:
@@ -286,12 +255,14 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
     return found
 
 
-def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, title: str) -> dict[str, float]:
-    """Where do the skills go? Draws them, and returns the numbers for the log."""
+def evaluate_skills(
+    skills: Skills, *, trajectories: int, seed: int, picture: Path | None, title: str
+) -> dict[str, float]:
+    """Numbers for the log of a training from random latents, and a picture of them beside the shown ones."""
     eight = skills.prior.shown()
     directions = np.repeat(eight, _PICTURE_EPISODES, axis=0)
-    latents = np.concatenate([directions, skills.sample_latents(trajectories, derive(seed, "look"))])
-    paths = skills.rollout(latents, seed=derive(seed, "look")).states
+    latents = np.concatenate([directions, skills.sample_latents(trajectories, derive(seed, "shown"))])
+    paths = skills.rollout(latents, seed=derive(seed, "shown")).states
     drawn, random = slice(len(directions)), slice(len(directions), None)
     numbers = {}
     if skills.location_dims:
@@ -317,11 +288,11 @@ def look(skills: Skills, *, trajectories: int, seed: int, picture: Path | None, 
     return numbers
 
 
-def prepared(policy: BetaPolicy, states: int, config: DiscoveryConfig) -> BetaPolicy:
-    """A new policy with louder latents, whose inputs follow those of the states, and as sharp as it shall start."""
+def initialized(policy: BetaPolicy, states: int, config: DiscoveryConfig) -> BetaPolicy:
+    """A new policy with scaled weights for latents, whose inputs follow the states', and a sharper distribution."""
     weights, *biases = _first_weights_and_biases(policy)
-    louder, sharper = weights.at[states:].multiply(config.latent_weight), [b + config.concentration for b in biases]
-    return eqx.tree_at(_first_weights_and_biases, policy, [louder, *sharper])
+    scaled, shifted = weights.at[states:].multiply(config.latent_weight), [b + config.concentration for b in biases]
+    return eqx.tree_at(_first_weights_and_biases, policy, [scaled, *shifted])
 
 
 def _first_weights_and_biases(policy: BetaPolicy) -> list[jax.Array]:
@@ -329,7 +300,7 @@ def _first_weights_and_biases(policy: BetaPolicy) -> list[jax.Array]:
     return [policy.network.trunk.layers[0].weight, *(head.bias for head in policy.network.heads)]
 
 
-def replace_linearizer(config: DiscoveryConfig, directory: Path) -> DiscoveryConfig:
+def use_kept_linearizer(config: DiscoveryConfig, directory: Path) -> DiscoveryConfig:
     """Settings that take the linearizer from the run itself, wherever it came from."""
     kept = directory / LINEARIZER_FILE
     return dataclasses.replace(config, linearizer=str(kept)) if kept.exists() else config

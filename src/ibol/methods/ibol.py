@@ -25,13 +25,13 @@ import tyro
 from jax import Array
 from numpy.typing import NDArray
 
+from ibol.bounds import Count, Natural
 from ibol.envs.settings import EnvSettings
-from ibol.errors import IbolError
 from ibol.learners import adam, sac
 from ibol.learners.normalizer import omit
 from ibol.learners.replay import Columns, Replay
 from ibol.learners.rollout import Act, Trajectories
-from ibol.methods.discovery import DiscoveryTrainer
+from ibol.methods.discovery import DiscoveryTrainer, discovery_method
 from ibol.methods.pathwise import LinearDynamics, fit_dynamics, follow
 from ibol.methods.policy_gradient import (
     PolicyGradientConfig,
@@ -45,7 +45,6 @@ from ibol.nn.distributions import ScaledBeta, gaussian_log_prob
 from ibol.nn.networks import BetaPolicy, RecurrentBetaPolicy, TrajectoryEncoder
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
-from ibol.skills.policy import skills_of
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,14 @@ class IBOLConfig(PolicyGradientConfig):
     """Weight of the compression term, the bottleneck."""
     lambda_: Annotated[float, tyro.conf.arg(name="lambda")] = 2.0
     """Weight of the auxiliary term, which ties the latent to the sampling policy's u."""
-    recent_epochs: int = 1
-    """Epochs whose trajectories encoder and skill policy learn from, lest they know a single one by heart; the sampling
-    policy learns from the last one."""
-    latent_samples: int = 16
+    recent_epochs: Count = 1
+    """Epochs whose trajectories encoder and skill policy learn from, so that they do not overfit a single one; the
+    sampling policy learns from the last one."""
+    latent_samples: Count = 16
     """Latents drawn for each trajectory in the imitation term."""
-    marginal_samples: int = 100
+    marginal_samples: Count = 100
     """L, the samples of u that are averaged over in the marginal term."""
-    marginal_steps: int = 0
+    marginal_steps: Natural = 0
     """Steps of each trajectory at which the marginal term is estimated, drawn at random; 0 takes all."""
     marginal_once: bool = False
     """Estimate the marginal term once in an epoch instead of at each gradient step."""
@@ -75,9 +74,6 @@ class IBOLConfig(PolicyGradientConfig):
     """What reaches the sampling policy through its own goals (reparameterised) instead of the policy gradient: 'goals'
     imitation and marginal, 'states' also what follows from the states, by a linear model of how they answer to goals.
     Without u always nothing."""
-
-
-CONFIG = IBOLConfig
 
 
 class Networks(eqx.Module):
@@ -229,10 +225,10 @@ def losses(
 
 
 @partial(jax.jit, static_argnames="config")
-def update_epoch(
-    state: State, batch: Batch, recent: Batch | None, key: Array, config: IBOLConfig, rate: float = 1.0
+def update(
+    state: State, batch: Batch, recent: Batch | None, key: Array, config: IBOLConfig, decay: float = 1.0
 ) -> tuple[State, dict[str, Array]]:
-    """The gradient steps of an epoch, with `rate` times the learning rate; returns what the first of them saw.
+    """The gradient steps of an epoch, with `decay` times the learning rate; returns what the first of them saw.
 
     `recent`, if any, has trajectories for each of the steps: (steps, B, ...).
     """
@@ -247,7 +243,7 @@ def update_epoch(
         term_key, marginal_key = jax.random.split(key)
         term = marginal(state.networks.sampling, batch, marginal_key, config) if once is None else once
         grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, some, term, old, dynamics, term_key, config)
-        return State(*adam.descend(config.learning_rate, state.networks, grads, state.optimizer, rate)), info
+        return State(*adam.descend(config.learning_rate, state.networks, grads, state.optimizer, decay)), info
 
     state, infos = jax.lax.scan(step, state, (jnp.stack(keys), recent))
     return state, jax.tree.map(lambda values: values[0], infos)
@@ -260,8 +256,6 @@ class IBOLTrainer(DiscoveryTrainer):
     config: IBOLConfig
 
     def __init__(self, env: str, env_settings: EnvSettings, config: IBOLConfig, seed: int) -> None:
-        if config.recent_epochs < 1:
-            raise IbolError(f"recent_epochs is {config.recent_epochs}, but at least 1 is needed")
         super().__init__(env, env_settings, config, seed)
         goals = self.world.action_dim
         keys = jax.random.split(jax.random.key(derive(seed, "networks")), 3)
@@ -301,13 +295,12 @@ class IBOLTrainer(DiscoveryTrainer):
         """The gradient steps of an epoch."""
         config = self.config
         key = jax.random.key(derive(self.seed, "updates", epoch))
-        rate = adam.falling(config.final_learning_rate, epoch, self.epochs)
         columns, recent = columns_of(trajectories, latents), None
         if config.recent_epochs > 1:
             self.recent.add(columns)
             shape = (config.gradient_steps, config.episodes_per_epoch)
             recent = self.batch(self.recent.sample(generator(self.seed, "recent", epoch), shape))
-        self.training, info = update_epoch(self.training, self.batch(columns), recent, key, config, rate)
+        self.training, info = update(self.training, self.batch(columns), recent, key, config, self.decay(epoch))
         return {name: float(value) for name, value in info.items()}
 
     def batch(self, columns: Columns) -> Batch:
@@ -333,9 +326,6 @@ class IBOLTrainer(DiscoveryTrainer):
             self.recent.restore({name[7:]: values for name, values in arrays.items() if name.startswith("recent/")})
 
 
-create_trainer, load_policy = IBOLTrainer, skills_of
-
-
 def columns_of(trajectories: Trajectories, u: NDArray[np.float32]) -> Columns:
     """What is kept of trajectories, one row for each."""
     return {"states": trajectories.states, "goals": trajectories.actions, "lengths": trajectories.lengths, "u": u}
@@ -347,3 +337,6 @@ def _sample_next(
 ) -> tuple[tuple[Array, Array], Array]:
     memory, distribution = policy.step(memory, states)
     return memory, distribution.sample(jax.random.fold_in(key, step))
+
+
+METHOD = discovery_method(IBOLConfig, IBOLTrainer)

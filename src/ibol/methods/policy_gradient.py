@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ibol.methods.discovery import DiscoveryConfig, prepared
+from ibol.bounds import Natural, NonNegative
+from ibol.methods.discovery import DiscoveryConfig, initialized
 from ibol.nn.distributions import ScaledBeta
 from ibol.nn.networks import BetaPolicy
 
@@ -18,20 +19,20 @@ from ibol.nn.networks import BetaPolicy
 class PolicyGradientConfig(DiscoveryConfig):
     """Settings of methods with the policy gradient; at their defaults it is plain REINFORCE."""
 
-    gradient_steps: int = 4
+    gradient_steps: Natural = 4
     """Gradient steps in each epoch, all on the whole epoch."""
     baseline: bool = False
     """Subtract from a trajectory's return what its latent alone lets expect, by a quadratic fit to the epoch."""
     normalize_advantage: bool = False
     """Subtract the mean of the epoch's returns and divide by their standard deviation."""
-    clip: float = 0.0
+    clip: NonNegative = 0.0
     """Clip the policy's probability ratios, of each action dimension, to 1 +- this (PPO); 0 does not."""
 
 
 def create_latent_policy(states: int, actions: int, config: PolicyGradientConfig, key: Array) -> BetaPolicy:
     """pi(. | s, z) before its training."""
     made = BetaPolicy(states + config.latent_dim, actions, config.hidden, key, config.layer_norm)
-    return prepared(made, states, config)
+    return initialized(made, states, config)
 
 
 def latent_policy(policy: BetaPolicy, states: Array, latents: Array) -> ScaledBeta:

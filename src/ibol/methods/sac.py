@@ -5,56 +5,61 @@ buffer or, without one, on the epoch's own transitions.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ibol.bounds import Count, Natural
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
-from ibol.learners.normalizer import Normalizer, epoch_weight, find_normalizer, omit
+from ibol.learners.normalizer import Normalizer, find_normalizer, omit
 from ibol.learners.rollout import Trajectories, collect
-from ibol.learners.sac_learner import SACLearner, SACLearnerConfig, plain_batch, transition_widths, transitions
+from ibol.learners.sac_learner import SACFields, SACLearner, plain_batch, transition_widths, transitions
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.seeding import derive
+from ibol.training.method import Method
+from ibol.training.trainer import Epoch, Trainer, TrainingConfig
 
 
 @dataclass(frozen=True)
-class SACConfig(SACLearnerConfig):
+class SACConfig(TrainingConfig, SACFields):
     """Settings of plain SAC; the preset gives the defaults."""
 
-    normalizer: Literal["preset", "ema", "none"] = "preset"
+    normalizer: Literal["fixed", "ema", "none"] = "fixed"
     """How states are normalised: fixed statistics of random actions, a moving average, or not at all."""
     omit_location: bool = False
     """Hide the location from policy and critics: a reward for speed does not need it, and it grows without bounds."""
-    normalizer_trajectories: int = 500
+    normalizer_trajectories: Count = 500
     """Trajectories for the fixed statistics of an environment that ships none."""
-    evaluate_every: int = 10
+    evaluate_every: Natural = 10
     """Epochs between evaluations of the policy's mode; 0 never evaluates."""
-    evaluation_episodes: int = 16
+    evaluation_episodes: Count = 16
     """Episodes of an evaluation."""
 
 
-CONFIG = SACConfig
-
-
-class SACTrainer:
+class SACTrainer(Trainer):
     """Collects and learns; see `SACConfig`."""
 
     headline = ("return", "evaluation/return")
+    config: SACConfig
+    normalizer: Normalizer
 
     def __init__(self, env: str, env_settings: EnvSettings, config: SACConfig, seed: int) -> None:
-        self.config, self.seed, self.epochs = config, seed, config.epochs
+        super().__init__(config, seed)
+        self.name, self.env_settings = env, env_settings
         self.env = env_settings.make(env, config.episodes_per_epoch)
         self.evaluation_env = env_settings.make(env, config.evaluation_episodes)
         state_dim, action_dim = sizes(self.env)
         self.learner = SACLearner(
             config,
+            hidden=config.hidden,
+            layer_norm=config.layer_norm,
+            learning_rate=config.learning_rate,
             inputs=state_dim,
             actions=action_dim,
             features=1,
@@ -63,34 +68,24 @@ class SACTrainer:
             seed=seed,
         )
         self.normalizer = Normalizer(state_dim)
-        if config.normalizer == "preset":
+        if config.normalizer == "fixed":
             self.normalizer = find_normalizer(env, env_settings, config.normalizer_trajectories, seed)
         self.omitted = self.env.location_dims if config.omit_location else ()
-        self.env_steps = 0
 
-    def train_epoch(self, epoch: int) -> dict[str, float]:
+    def run_epoch(self, epoch: int) -> Epoch:
         """Collect episodes, then learn."""
-        config = self.config
         trajectories = self._explore(epoch)
         inputs = self._inputs(trajectories.states)
-        taken = transitions(trajectories, inputs, time_limits=not config.bootstrap_at_time_limit)
-        info = self.learner.learn(taken, epoch, plain_batch)
-        if config.normalizer == "ema":
-            visited = np.arange(trajectories.states.shape[1]) <= trajectories.lengths[:, None]
-            states = trajectories.states[visited]
-            self.normalizer.update(states, epoch_weight(len(states)))
-        self.env_steps += trajectories.num_steps
+        taken = transitions(trajectories, inputs, time_limits=not self.config.bootstrap_at_time_limit)
+        info = self.learner.learn(taken, epoch, self.decay(epoch), plain_batch)
+        if self.config.normalizer == "ema":
+            self.follow_states(trajectories.states, trajectories.lengths)
         metrics = {
-            "env_steps": self.env_steps,
             "return": float(trajectories.returns.mean()),
             "episode_length": float(trajectories.lengths.mean()),
             **info,
-            "epoch_env_steps": trajectories.num_steps,
         }
-        last = epoch + 1 == self.epochs
-        if config.evaluate_every and (last or (epoch + 1) % config.evaluate_every == 0):
-            metrics["evaluation/return"] = float(self._evaluate(epoch).returns.mean())
-        return metrics
+        return Epoch(trajectories.num_steps, metrics)
 
     def _explore(self, epoch: int) -> Trajectories:
         key = jax.random.key(derive(self.seed, "exploration", epoch))
@@ -100,44 +95,44 @@ class SACTrainer:
 
         return collect(self.env, act, seed=derive(self.seed, "episodes", epoch))
 
-    def _evaluate(self, epoch: int) -> Trajectories:
+    def evaluate(self, epoch: int) -> dict[str, float]:
+        """The return of the policy's mode."""
+
         def act(states: NDArray[np.float32], step: int) -> jax.Array:
             return sac.mode_actions(self.learner.policy, self._inputs(states))
 
-        return collect(self.evaluation_env, act, seed=derive(self.seed, "evaluation", epoch))
+        episodes = collect(self.evaluation_env, act, seed=derive(self.seed, "evaluation", epoch))
+        return {"return": float(episodes.returns.mean())}
 
     def _inputs(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         return omit(self.normalizer(states), self.omitted)
 
-    def keep(self, directory: Path) -> None:
-        """Nothing: the policy needs no more than its checkpoint."""
+    def agent(self) -> "SACPolicy":
+        """The policy as it is now."""
+        return SACPolicy(self.name, self.env_settings, self.learner.policy, self.normalizer, self.omitted)
 
     def describe(self) -> dict[str, Any]:
         """The sizes of the policy."""
         state_dim, action_dim = sizes(self.env)
         return {"state_dim": state_dim, "action_dim": action_dim, "omitted": self.omitted}
 
-    def state(self) -> Arrays:
-        """Networks, optimisers, replay buffer, normaliser and counters."""
-        return {
-            **self.learner.state(),
-            **self.normalizer.state(),
-            "env_steps": np.array(self.env_steps),
-        }
+    def learned(self) -> Arrays:
+        """Networks, optimisers and replay buffer."""
+        return self.learner.state()
 
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from a saved state."""
+    def restore_learned(self, arrays: Arrays) -> None:
+        """Undo `learned`."""
         self.learner.restore(arrays)
-        self.normalizer = Normalizer.from_state(arrays)
-        self.env_steps = int(arrays["env_steps"])
 
-    def checkpoint_bytes(self) -> int:
-        """Networks and a full replay buffer."""
-        return self.learner.num_bytes()
+    def growth(self) -> int:
+        """That of the replay buffer."""
+        return self.learner.growth()
 
 
 class SACPolicy:
     """A trained policy with its normaliser."""
+
+    kind = "policy"
 
     def __init__(
         self,
@@ -158,17 +153,13 @@ class SACPolicy:
         return np.asarray(sac.sample_actions(self.network, inputs, jax.random.key(seed), 0))
 
     def rollout(self, episodes: int = 16, *, seed: int = 0) -> Trajectories:
-        """Whole episodes with the most likely actions."""
-        return collect(self.make_env(episodes), lambda states, step: self.act(states), seed=seed)
+        """Whole episodes with the most likely actions; `seed` decides the initial states."""
+        act = lambda states, step: self.act(states)  # noqa: E731
+        return collect(self.make_env(episodes), act, seed=derive(seed, "episodes"))
 
     def make_env(self, num_envs: int) -> Env:
         """A batch of the environment that it was trained in."""
         return self.env_settings.make(self.env, num_envs)
-
-
-def create_trainer(env: str, env_settings: EnvSettings, config: SACConfig, seed: int) -> SACTrainer:
-    """A trainer at epoch 0."""
-    return SACTrainer(env, env_settings, config, seed)
 
 
 def load_policy(run: RunDirectory) -> SACPolicy:
@@ -181,3 +172,6 @@ def load_policy(run: RunDirectory) -> SACPolicy:
     network = checkpoint.unflatten(template, arrays, "learner/policy/")
     normalizer, omitted = Normalizer.from_state(arrays), tuple(run.config["omitted"])
     return SACPolicy(run.config["env"], env_settings, network, normalizer, omitted)
+
+
+METHOD = Method("SAC", SACConfig, SACTrainer, load_policy)

@@ -1,7 +1,8 @@
 """Skill discovery by SAC on an intrinsic reward, as DIAYN and DADS do it.
 
-A model of the latents is fitted to the transitions, and rewards them: with what can be told of z from s' (DIAYN), or of
-s' from z (DADS). Each epoch collects episodes with one latent each, fits the model, and takes SAC's gradient steps.
+A model of the latents is trained on the transitions, and rewards them: by how well it infers z from s' (DIAYN), or
+predicts s' from z (DADS). Each epoch collects episodes with one latent each, updates the model, and takes SAC's
+gradient steps.
 """
 
 from abc import abstractmethod
@@ -15,13 +16,13 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from ibol.bounds import Natural
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
-from ibol.learners.adam import falling
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories
-from ibol.learners.sac_learner import SACLearner, SACLearnerConfig
-from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer, prepared
+from ibol.learners.sac_learner import SACFields, SACLearner
+from ibol.methods.discovery import DiscoveryConfig, DiscoveryTrainer, initialized
 from ibol.nn.networks import BetaPolicy
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
@@ -29,11 +30,14 @@ from ibol.seeding import derive, generator
 
 
 @dataclass(frozen=True)
-class SACDiscoveryConfig(DiscoveryConfig, SACLearnerConfig):
+class SACDiscoveryConfig(DiscoveryConfig, SACFields):
     """Settings that the methods with SAC share."""
 
-    model_steps: int = 64
+    model_steps: Natural = 64
     """Gradient steps of the model in each epoch."""
+
+
+Info = dict[str, Array]
 
 
 class Observed(NamedTuple):
@@ -45,7 +49,7 @@ class Observed(NamedTuple):
 
 
 class SACDiscoveryTrainer(DiscoveryTrainer):
-    """Collects episodes of the skill policy, fits the model, and learns; a method gives the model."""
+    """Collects episodes of the skill policy, updates the model, and learns; a method gives the model."""
 
     config: SACDiscoveryConfig
     headline = ("intrinsic_reward", "evaluation/information", "evaluation/spread")
@@ -62,6 +66,9 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
         }
         self.learner = SACLearner(
             config,
+            hidden=config.hidden,
+            layer_norm=config.layer_norm,
+            learning_rate=config.learning_rate,
             inputs=world.state_dim + latents,
             actions=world.action_dim,
             features=1,
@@ -72,7 +79,7 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
         )
         policy = self.learner.policy
         assert isinstance(policy, BetaPolicy)
-        policy = prepared(policy, world.state_dim, config)
+        policy = initialized(policy, world.state_dim, config)
         self.learner.networks = eqx.tree_at(lambda networks: networks.policy, self.learner.networks, policy)
         self.model: Any = self.create_model(jax.random.key(derive(seed, "model")))
 
@@ -81,8 +88,8 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
         """The model with its optimiser, at the start."""
 
     @abstractmethod
-    def fit(self, model: Any, observed: Observed, rate: float) -> tuple[Any, Array]:
-        """A gradient step on each of the minibatches (steps, batch, ...); returns the mean loss too."""
+    def update_model(self, model: Any, observed: Observed, decay: float) -> tuple[Any, Info]:
+        """A gradient step on each of the minibatches (steps, batch, ...); returns their mean metrics, too."""
 
     @abstractmethod
     def reward(self, model: Any, observed: Observed, key: Array) -> Array:
@@ -94,19 +101,20 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
         return self.learner.policy
 
     def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
-        """Fit the model, then take SAC's gradient steps on the reward that it gives."""
+        """Update the model, then take SAC's gradient steps on the reward that it gives."""
         transitions = self._transitions(trajectories, latents)
         self.learner.store(transitions)
         rng, key = generator(self.seed, "minibatches", epoch), jax.random.key(derive(self.seed, "rewards", epoch))
         minibatches = self._observed(self.learner.sample(rng, self.config.model_steps))
-        rate = falling(self.config.final_learning_rate, epoch, self.epochs)
-        self.model, loss = self.fit(self.model, minibatches, rate)
+        decay = self.decay(epoch)
+        self.model, model_info = self.update_model(self.model, minibatches, decay)
         rewards = self.reward(self.model, self._observed(transitions), key)
         if self.learner.replay is None:  # each transition is rewarded once, however often it is sampled
             self.learner.store({**transitions, "rewards": np.asarray(rewards)})
         sampled = self.learner.sample(rng, self.config.gradient_steps)
-        info = self.learner.update(self._compose(sampled, key), epoch)
-        return {"model_loss": float(loss), "intrinsic_reward": float(rewards.mean()), **info}
+        info = self.learner.update(self._compose(sampled, key), epoch, decay)
+        metrics = {name: float(value) for name, value in model_info.items()}
+        return {**metrics, "intrinsic_reward": float(rewards.mean()), **info}
 
     def _transitions(self, trajectories: Trajectories, latents: NDArray[np.float32]) -> Columns:
         """The steps that were taken, one row each, with raw states."""
@@ -125,10 +133,10 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
         states, after = (self.normalizer(columns[name])[..., dims] for name in ("states", "next_states"))
         return Observed(jnp.asarray(states), jnp.asarray(after), jnp.asarray(columns["latents"]))
 
-    def _compose(self, columns: Columns, key: Array) -> sac.Batch:
+    def _compose(self, columns: Columns, key: Array) -> sac.Transitions:
         known = "rewards" in columns
         rewards = columns["rewards"] if known else self.reward(self.model, self._observed(columns), key)
-        return sac.Batch(
+        return sac.Transitions(
             inputs=jnp.asarray(self.inputs(columns["states"], columns["latents"])),
             actions=jnp.asarray(columns["actions"]),
             rewards=jnp.asarray(rewards)[..., None],
@@ -146,6 +154,6 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
         self.learner.restore(arrays)
         self.model = checkpoint.unflatten(self.model, arrays, "model/")
 
-    def checkpoint_bytes(self) -> int:
-        """With a full replay buffer, too."""
-        return super().checkpoint_bytes() + self.learner.num_bytes()
+    def growth(self) -> int:
+        """That of the replay buffer."""
+        return self.learner.growth()

@@ -18,11 +18,12 @@ import optax
 from jax import Array
 from numpy.typing import NDArray
 
+from ibol.bounds import Natural
 from ibol.envs.settings import EnvSettings
 from ibol.learners import adam
 from ibol.learners.normalizer import omit
 from ibol.learners.rollout import Trajectories
-from ibol.methods.discovery import DiscoveryTrainer
+from ibol.methods.discovery import DiscoveryTrainer, discovery_method
 from ibol.methods.pathwise import fit_dynamics, follow
 from ibol.methods.policy_gradient import (
     PolicyGradientConfig,
@@ -35,7 +36,6 @@ from ibol.methods.policy_gradient import (
 from ibol.nn.distributions import ScaledBeta, gaussian_log_prob
 from ibol.nn.networks import BetaPolicy, TrajectoryEncoder
 from ibol.seeding import derive
-from ibol.skills.policy import skills_of
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,12 @@ class VALORConfig(PolicyGradientConfig):
 
     alpha: float = 1e-3
     """Weight of the entropy of the policy's actions."""
-    decoded_states: int = 20
-    """States of a trajectory that the decoder sees, evenly spaced; 0 shows all."""
+    decoded_states: Natural = 20
+    """Without a linearizer: states of a trajectory that the decoder sees, evenly spaced, as many as VALOR-L has macro
+    steps; 0 shows all. On a linearizer it always sees all."""
     pathwise: Literal["nothing", "states"] = "nothing"
     """What reaches the policy through its own actions (reparameterised) instead of the policy gradient: 'states' all of
     it, by a linear model of how states answer to actions."""
-
-
-CONFIG = VALORConfig
 
 
 class Networks(eqx.Module):
@@ -116,13 +114,13 @@ def losses(networks: Networks, batch: Batch, old: ScaledBeta, config: VALORConfi
 
 
 @partial(jax.jit, static_argnames="config")
-def update_epoch(state: State, batch: Batch, config: VALORConfig, rate: float) -> tuple[State, dict[str, Array]]:
-    """The gradient steps of an epoch, with `rate` times the learning rate; returns what the first of them saw."""
+def update(state: State, batch: Batch, config: VALORConfig, decay: float) -> tuple[State, dict[str, Array]]:
+    """The gradient steps of an epoch, with `decay` times the learning rate; returns what the first of them saw."""
     old = latent_policy(state.networks.skill, batch.states, batch.latents)
 
     def step(state: State, _: None) -> tuple[State, dict[str, Array]]:
         grads, info = jax.grad(losses, has_aux=True)(state.networks, batch, old, config)
-        return State(*adam.descend(config.learning_rate, state.networks, grads, state.optimizer, rate)), info
+        return State(*adam.descend(config.learning_rate, state.networks, grads, state.optimizer, decay)), info
 
     state, infos = jax.lax.scan(step, state, length=config.gradient_steps)
     return state, jax.tree.map(lambda values: values[0], infos)
@@ -164,15 +162,15 @@ class VALORTrainer(DiscoveryTrainer):
 
     def learn(self, trajectories: Trajectories, latents: NDArray[np.float32], epoch: int) -> dict[str, float]:
         """The gradient steps of an epoch."""
-        rate = adam.falling(self.config.final_learning_rate, epoch, self.epochs)
         batch = self.batch(trajectories, latents)
-        self.training, info = update_epoch(self.training, batch, self.config, rate)
+        self.training, info = update(self.training, batch, self.config, self.decay(epoch))
         return {name: float(value) for name, value in info.items()}
 
     def batch(self, trajectories: Trajectories, latents: NDArray[np.float32]) -> Batch:
         """What the networks see; not the last state, as in the authors' code."""
         states = self.normalizer(trajectories.states[:, :-1])
-        which, decoded_lengths = evenly_spaced(trajectories.lengths, states.shape[1], self.config.decoded_states)
+        count = self.config.decoded_states if self.world.linearizer is None else 0
+        which, decoded_lengths = evenly_spaced(trajectories.lengths, states.shape[1], count)
         return Batch(
             states=jnp.asarray(omit(states, self.world.omitted)),
             encoded=jnp.asarray(states[..., list(self.world.encoder_dims)]),
@@ -184,4 +182,4 @@ class VALORTrainer(DiscoveryTrainer):
         )
 
 
-create_trainer, load_policy = VALORTrainer, skills_of
+METHOD = discovery_method(VALORConfig, VALORTrainer)

@@ -1,11 +1,13 @@
 """Presets: settings as data, one TOML file for each command.
 
 A file has a table for each preset; its `all` part holds for every environment and a part with an environment's name
-adds what differs there. `status` says what the values stand on.
+adds what differs there. `status` says what the values stand on. `variants.toml` has the paper's variants of a command:
+a few settings that belong together, whatever the preset.
 """
 
 import dataclasses
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -18,7 +20,8 @@ _FOLDER = resources.files("ibol.presets")
 
 def commands() -> list[str]:
     """The commands that have presets."""
-    return sorted(file.name.removesuffix(".toml") for file in _FOLDER.iterdir() if file.name.endswith(".toml"))
+    names = (file.name.removesuffix(".toml") for file in _FOLDER.iterdir() if file.name.endswith(".toml"))
+    return sorted(name for name in names if name != "variants")
 
 
 def names(command: str) -> list[str]:
@@ -38,9 +41,21 @@ def status(command: str, preset: str, env: str) -> str:
     return str(_merged(command, preset, env).get("status", "untested"))
 
 
-def build(config: type[Config], command: str, preset: str, env: str, variant: str = "") -> Config:
-    """The command's configuration with the preset's values, and those of its part `variant` if it has one."""
-    settings = values(command, preset, env) | values(command, preset, variant, alone=True)
+def variants(command: str) -> dict[str, dict[str, Any]]:
+    """The named variants of a command such as `discover`, and what each of them sets."""
+    return dict(tomllib.loads((_FOLDER / "variants.toml").read_text()).get(command, {}))
+
+
+def build(
+    config: type[Config],
+    command: str,
+    preset: str,
+    env: str,
+    part: str = "",
+    overrides: Mapping[str, Any] | None = None,
+) -> Config:
+    """The command's configuration with the preset's values, those of its part `part` if it has one, and overrides."""
+    settings = values(command, preset, env) | values(command, preset, part, alone=True) | dict(overrides or {})
     fields = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
     strangers = set(settings) - fields
     if strangers:

@@ -13,11 +13,11 @@ from ibol.errors import IbolError
 from ibol.evaluation.runs import evaluate_runs
 from ibol.films.episodes import load_episodes
 from ibol.films.film import write_film
-from ibol.methods import load_policy
 from ibol.report.curves import CURVES, curves
 from ibol.report.tables import measures_tables, settings_tables, summary_table
 from ibol.report.ways import drawable, ways_of
 from ibol.runs.directory import RunDirectory
+from ibol.training.launch import load_agent
 
 _HERE = Path(__file__).parent
 _SIZE, _FRAMES_PER_SECOND = 200, 10.0  # of films: small, as they travel inside the page
@@ -37,7 +37,7 @@ def write_report(
         raise IbolError("name at least one run to report on")
     paths = list(dict.fromkeys(paths))
     runs = [RunDirectory.open(path) for path in paths]
-    policies = [load_policy(path) for path in paths]
+    policies = [load_agent(path) for path in paths]
     names = short_names(paths)
     drawn = {path for path, policy in zip(paths, policies, strict=True) if drawable(policy)}
     measured = [path for path, run in zip(paths, runs, strict=True) if path in drawn or run.command == "sac"]

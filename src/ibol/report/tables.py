@@ -8,8 +8,8 @@ from typing import Any
 
 from ibol import presets
 from ibol.envs.settings import EnvSettings
-from ibol.methods import DISCOVERY, find
 from ibol.runs.directory import RunDirectory
+from ibol.training.launch import find
 
 MEASURES = {
     "neighbour_information": "information I(Z; S_T) of latents about ends in nats, from nearest neighbours",
@@ -46,10 +46,10 @@ def command_line(run: RunDirectory) -> str:
     """The command that makes such a run."""
     config = run.config
     name = run.method
-    parts = ["ibol", *(["discover", config["env"], "--method", name] if name in DISCOVERY else [name, config["env"]])]
+    parts = ["ibol", run.command, config["env"], *(["--method", name] if run.command == "discover" else [])]
     parts += ["--preset", config["preset"], "--seed", str(config["seed"])]
     variant = config["settings"].get("skills", "")
-    preset = dataclasses.asdict(presets.build(find(name).CONFIG, name, config["preset"], config["env"], variant))
+    preset = dataclasses.asdict(presets.build(find(name).config, name, config["preset"], config["env"], variant))
     defaults = json.loads(json.dumps(preset))  # as the run directory has them; a run of another version may have others
     changed = {key: value for key, value in config["settings"].items() if value != defaults.get(key)}
     usual = dataclasses.asdict(EnvSettings())

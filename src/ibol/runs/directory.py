@@ -194,7 +194,10 @@ def settings_from_json(kind: type[Settings], values: dict[str, Any]) -> Settings
     for name in values:
         if name not in known:
             raise unknown("setting", name, known, hint=" (was the run made by another version?)")
-    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+    values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+    if values.get("normalizer") == "preset":  # how runs before 0.2 said it
+        values["normalizer"] = "fixed"
+    return kind(**values)
 
 
 def versions() -> dict[str, str]:

@@ -78,10 +78,12 @@ class SkillDescription:
 class Skills:
     """A skill policy that can act: each latent z is one skill."""
 
+    kind = "skills"
+
     def __init__(
         self, description: SkillDescription, network: Policy, normalizer: Normalizer, linearizer: Linearizer | None
     ) -> None:
-        self.description = description
+        self.description, self.env_settings = description, description.env_settings
         self.network = network
         self.normalizer = normalizer
         self.linearizer = linearizer

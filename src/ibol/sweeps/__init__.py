@@ -19,14 +19,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from ibol import limits, methods, presets
+from ibol import bounds, presets
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.runs import evaluate_runs, write_json
 from ibol.evaluation.skill_plots import random_skills
 from ibol.figures.skills import plot_skill_rows
 from ibol.runs.directory import RunDirectory
-from ibol.runs.loop import RunSettings
+from ibol.training import launch
+from ibol.training.loop import RunSettings
 
 _PAPER = resources.files("ibol.sweeps") / "paper.toml"
 Changes = dict[str, Any]
@@ -147,9 +148,9 @@ def _sweep(
 
 def _config(sweep: Sweep, preset: str, changes: Changes, epochs: int | None) -> Any:
     method = sweep.method_of(changes)
-    if method not in methods.DISCOVERY:
-        raise unknown("method", method, methods.DISCOVERY)
-    config = presets.build(methods.find(method).CONFIG, method, preset, sweep.env)
+    if method not in launch.discovery_methods():
+        raise unknown("method", method, launch.discovery_methods())
+    config = presets.build(launch.find(method).config, method, preset, sweep.env)
     changes = {name: value for name, value in changes.items() if name != "method"}
     changes = changes if epochs is None else {**changes, "epochs": epochs}
     known = {field.name for field in dataclasses.fields(config)}
@@ -158,7 +159,7 @@ def _config(sweep: Sweep, preset: str, changes: Changes, epochs: int | None) -> 
             raise unknown("setting", name, known)
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()}
     config = dataclasses.replace(config, **values)
-    limits.check(config)
+    bounds.check(config)
     return config
 
 
@@ -192,11 +193,9 @@ def _train(method: str, env: str, config: Any, path: Path, preset: str, seed: in
     settings = RunSettings(seed=seed, run_dir=path, quiet=True)
     if not (path / "config.json").exists():
         env_settings = EnvSettings(num_threads=1)
-        _, finished = methods.start(
-            method, env, config, preset=preset, env_settings=env_settings, run_settings=settings
-        )
+        _, finished = launch.start(method, env, config, preset=preset, env_settings=env_settings, run_settings=settings)
         return finished
     run = RunDirectory.open(path)
     if sum(1 for _ in run.metrics()) >= config.epochs and run.checkpoints():
         return True
-    return methods.resume(path, settings)[1]
+    return launch.resume(path, settings)[1]

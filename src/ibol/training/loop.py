@@ -9,29 +9,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from ibol.bounds import Count, Natural, NonNegative
 from ibol.errors import IbolError
-from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import TrainingProgress
+from ibol.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
 class RunSettings:
     """How a run is kept, whatever it trains."""
 
-    seed: int = 0
+    seed: Natural = 0
     """Decides every random number of the run."""
     run_dir: Path | None = None
     """Where the run is kept (default: runs/ and a name made of the command, environment, preset and seed)."""
     overwrite: bool = False
     """Replace the run that the directory already holds."""
-    checkpoint_minutes: float = 5.0
+    checkpoint_minutes: NonNegative = 5.0
     """Time between checkpoints; 0 saves after every epoch."""
-    keep_checkpoints: int = 2
+    keep_checkpoints: Count = 2
     """How many of the last checkpoints are kept."""
     tensorboard: bool = False
     """Also write TensorBoard files (needs the extra: pip install 'ibol[tensorboard]')."""
@@ -39,43 +40,11 @@ class RunSettings:
     """Show no progress."""
 
 
-class Trainer(Protocol):
-    """What the loop needs of a method."""
-
-    epochs: int
-    headline: tuple[str, ...]
-    """The metrics that tell whether it learns."""
-
-    def train_epoch(self, epoch: int) -> dict[str, float]:
-        """Run epoch number `epoch` (from 0); everything random must follow from the seed and this number."""
-        ...
-
-    def keep(self, directory: Path) -> None:
-        """Put into the run's directory what training does not change but the learned policy needs."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """What config.json needs on top of the settings, to rebuild what was learned without its training."""
-        ...
-
-    def state(self) -> Arrays:
-        """All that `restore` needs to continue exactly, by name."""
-        ...
-
-    def restore(self, arrays: Arrays) -> None:
-        """Continue from what `state` gave."""
-        ...
-
-    def checkpoint_bytes(self) -> int:
-        """The size that a checkpoint may reach."""
-        ...
-
-
 def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume: bool = False) -> bool:
     """Train to the last epoch; returns False if Ctrl-C ended it before."""
     with run.locked():
         done = _restore(trainer, run) if resume else 0
-        trainer.keep(run.path)
+        trainer.prepare(run.path)
         _check_disk(run, trainer.checkpoint_bytes() * (settings.keep_checkpoints + 1))
         board = _tensorboard(run, done) if settings.tensorboard else None
         progress = TrainingProgress(trainer.epochs, done, trainer.headline, settings.quiet)
@@ -113,12 +82,11 @@ def _restore(trainer: Trainer, run: RunDirectory) -> int:
 def _train_epoch(trainer: Trainer, run: RunDirectory, epoch: int) -> dict[str, float]:
     """Run one epoch and make its row of the metrics."""
     began = time.monotonic()
-    metrics = trainer.train_epoch(epoch)
-    _check_finite(metrics, trainer, epoch, run)
+    done = trainer.train_epoch(epoch)
+    _check_finite(done.metrics, trainer, epoch, run)
     seconds = time.monotonic() - began
-    steps = metrics.pop("epoch_env_steps")
-    clock = {"time/epoch_seconds": seconds, "time/env_steps_per_second": steps / seconds}
-    return {"epoch": epoch + 1, **metrics, **clock}
+    clock = {"time/epoch_seconds": seconds, "time/env_steps_per_second": done.env_steps / seconds}
+    return {"epoch": epoch + 1, **done.metrics, **clock}
 
 
 def _check_finite(metrics: dict[str, float], trainer: Trainer, epoch: int, run: RunDirectory) -> None:

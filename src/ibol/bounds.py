@@ -1,0 +1,63 @@
+"""Which numbers settings may have, written as the type of the field they belong to and checked wherever a run starts.
+
+epochs: Count = 300
+discount: Fraction = 0.99
+
+What needs more than its own number to be judged is judged where it is used.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from ibol.errors import IbolError
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The numbers from `low` to `high`; `low` itself is one of them unless `above`."""
+
+    low: float
+    high: float = math.inf
+    above: bool = False
+
+    def allow(self, value: float) -> bool:
+        """Whether a number is one of them; NaN never is."""
+        return (value > self.low if self.above else value >= self.low) and value <= self.high
+
+    def __str__(self) -> str:
+        low = f"more than {self.low:g}" if self.above else f"at least {self.low:g}"
+        return f"{low} is needed" if self.high == math.inf else f"{low} and at most {self.high:g} is needed"
+
+
+Natural = Annotated[int, Bounds(0)]
+Count = Annotated[int, Bounds(1)]
+NonNegative = Annotated[float, Bounds(0)]
+Positive = Annotated[float, Bounds(0, above=True)]
+Fraction = Annotated[float, Bounds(0, 1)]
+PositiveFraction = Annotated[float, Bounds(0, 1, above=True)]
+
+
+def check(settings: Any) -> None:
+    """Refuse settings (a dataclass, which may hold others) with a number outside of its bounds."""
+    hints = get_type_hints(type(settings), include_extras=True)
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if dataclasses.is_dataclass(value):
+            check(value)
+            continue
+        for bounds in _bounds(hints[field.name]):
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, int | float) and not bounds.allow(number):
+                    raise IbolError(f"{field.name.rstrip('_')} is {number}, but {bounds}")
+
+
+def _bounds(hint: Any) -> Iterator[Bounds]:
+    """All bounds in a type, such as those in `tuple[Count, ...] | None`."""
+    if get_origin(hint) is Annotated:
+        yield from (extra for extra in hint.__metadata__ if isinstance(extra, Bounds))
+    for part in get_args(hint):
+        if part is not Ellipsis:
+            yield from _bounds(part)

@@ -1,0 +1,116 @@
+"""Starts, resumes and loads runs: the one place that knows all methods."""
+
+import dataclasses
+import importlib
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+from ibol import bounds, presets
+from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError, unknown
+from ibol.runs.directory import RunDirectory, settings_from_json
+from ibol.training.loop import RunSettings, train
+from ibol.training.method import Method
+from ibol.training.trainer import Trainer
+
+COMMANDS = {
+    "linearize": "ibol.linearizer.training",
+    "sac": "ibol.methods.sac",
+    "downstream": "ibol.downstream",
+}
+"""Commands that train one thing, and its module."""
+
+
+def discovery_methods() -> list[str]:
+    """The methods of skill discovery: modules in `ibol/methods/` that have presets."""
+    modules = {module.name for module in pkgutil.iter_modules(importlib.import_module("ibol.methods").__path__)}
+    return [name for name in presets.commands() if name in modules and name not in COMMANDS]
+
+
+def find(name: str) -> Method:
+    """The method `name`, or what the command `name` trains."""
+    known = {**COMMANDS, **{method: f"ibol.methods.{method}" for method in discovery_methods()}}
+    if name not in known:
+        raise unknown("method", name, known)
+    found = importlib.import_module(known[name]).METHOD
+    assert isinstance(found, Method)
+    return found
+
+
+def start(
+    method: str, env: str, config: Any, *, preset: str, env_settings: EnvSettings, run_settings: RunSettings
+) -> tuple[RunDirectory, bool]:
+    """Train a new run; returns it and whether it came to its end."""
+    for settings in (config, env_settings, run_settings):
+        bounds.check(settings)
+    known = find(method)
+    parts = (method, _file_name(env), *known.labels(config), preset, f"seed{run_settings.seed}")
+    path = run_settings.run_dir or Path("runs") / "-".join(parts)
+    RunDirectory.check_free(path, overwrite=run_settings.overwrite)
+    for name in known.sources:
+        source = getattr(config, name)
+        if source and Path(source).exists() and Path(source).resolve().is_relative_to(path.resolve()):
+            raise IbolError(f"{path} holds {source}, which this run is to use: choose another --run-dir")
+    trainer = known.trainer(env, env_settings, config, run_settings.seed)
+    description = {
+        "command": method if method in COMMANDS else "discover",
+        "method": method,
+        "env": env,
+        "preset": preset,
+        "seed": run_settings.seed,
+        "settings": dataclasses.asdict(config),
+        "env_settings": dataclasses.asdict(env_settings),
+        **trainer.describe(),
+    }
+    run = RunDirectory.create(path, description, overwrite=run_settings.overwrite)
+    return run, train(trainer, run, run_settings)
+
+
+def resume(path: Path, run_settings: RunSettings, epochs: int | None = None) -> tuple[RunDirectory, bool]:
+    """Continue a run where its last checkpoint stands, to `epochs` epochs if that is given."""
+    run = RunDirectory.open(path)
+    if epochs is not None:
+        method, config, _ = settings_of(run)
+        done = max((row["epoch"] for row in run.metrics()), default=0)
+        if epochs < done:
+            raise IbolError(f"{path} has done {done} epochs already, so it cannot end after {epochs}")
+        run.config["settings"][method.length(config)] = epochs
+    trainer = create_trainer(run)
+    if epochs is not None:  # before the training, which may be interrupted and resumed again
+        with run.locked():
+            run.save_config()
+    return run, train(trainer, run, run_settings, resume=True)
+
+
+def create_trainer(run: RunDirectory) -> Trainer:
+    """The trainer of a run at epoch 0, with what the run keeps of others."""
+    method, config, env_settings = settings_of(run)
+    for settings in (config, env_settings):
+        bounds.check(settings)
+    return method.trainer(run.config["env"], env_settings, method.use_copies(config, run.path), run.config["seed"])
+
+
+def settings_of(run: RunDirectory) -> tuple[Method, Any, EnvSettings]:
+    """The method, its settings and the environment's settings, as config.json has them."""
+    method = find(run.method)
+    return (
+        method,
+        settings_from_json(method.config, run.config["settings"]),
+        settings_from_json(EnvSettings, run.config["env_settings"]),
+    )
+
+
+def load_agent(run: str | Path) -> Any:
+    """What the run in directory `run` has learned, ready to act."""
+    directory = RunDirectory.open(Path(run))
+    return find(directory.method).load(directory)
+
+
+def initial_agent(run: str | Path) -> Any:
+    """What the run in directory `run` started from, before it learned anything."""
+    return create_trainer(RunDirectory.open(Path(run))).agent()
+
+
+def _file_name(env: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in env)
