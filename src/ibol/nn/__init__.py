@@ -1,1 +1,5 @@
-"""Networks and distributions."""
+"""Networks and distributions. All that compiles anything imports from here."""
+
+from ibol import cache
+
+cache.enable()
