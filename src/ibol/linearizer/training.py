@@ -311,7 +311,9 @@ class LinearizerTrainer:
         scale = self.config.reward_scale
         features = scale * seen.features
         bonus = scale * (columns["bonus"] - action_cost * columns["effort"])[..., None]
+        next_maps = None
         if self.config.critic == "vector":
+            next_maps = _with_bonus(seen.next_maps, len(bonus)) if seen.next_maps else None
             rewards = jnp.concatenate([features, bonus], axis=-1)
             weights = jnp.concatenate([seen.goals, jnp.ones_like(bonus)], axis=-1)
         else:
@@ -324,6 +326,7 @@ class LinearizerTrainer:
             next_inputs=seen.next_inputs,
             dones=jnp.asarray(columns["dones"]),
             weights=weights,
+            next_maps=next_maps,
         )
 
     def _without_other_goals_actions(self, columns: Columns, relabelled: NDArray[np.bool_]) -> Columns:
@@ -385,6 +388,12 @@ def load_policy(run: RunDirectory) -> Linearizer:
 def _sample(policy: sac.Policy, frame: Frame, states: jax.Array, goals: jax.Array, key: jax.Array, step: int) -> Any:
     inputs, back = frame.look(states, goals)
     return back(sac.sample_actions(policy, inputs, key, step))
+
+
+def _with_bonus(maps: sac.FeatureMaps, steps: int) -> sac.FeatureMaps:
+    """Maps that leave the last feature, the bonus, as it is; once for each gradient step."""
+    matrices = jnp.pad(maps.matrices, ((0, 0), (0, 1), (0, 1))).at[:, -1, -1].set(1.0)
+    return sac.FeatureMaps(maps.which, jnp.broadcast_to(matrices, (steps, *matrices.shape)))
 
 
 def _check(env: str, config: LinearizerConfig) -> None:
