@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import call
 
 import ibol.methods
+from conftest import call
 from ibol import presets
 from ibol.training import launch
 

@@ -1,5 +1,7 @@
 """The goal's frame: what a turn of the world or another first leg does not change, and the reward that it keeps."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -9,8 +11,11 @@ from ibol.envs import make
 from ibol.envs.settings import EnvSettings
 from ibol.envs.symmetry import symmetries
 from ibol.errors import IbolError
+from ibol.learners import sac
 from ibol.learners.normalizer import find_normalizer
 from ibol.linearizer.frame import GoalFrame, goal_frame, seen_transitions, world_frame
+from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
+from ibol.presets import build
 
 COUNT = 64
 
@@ -145,6 +150,61 @@ def test_the_reward_of_a_transition_is_kept(env: str, width: int) -> None:
     inputs, back = frame.look(states, goals)
     np.testing.assert_allclose(seen.inputs, inputs, atol=2e-3)
     np.testing.assert_allclose(back(seen.actions), columns["actions"], atol=1e-6)
+
+
+@pytest.mark.parametrize("env", ["ant", "humanoid"])
+def test_targets_are_those_of_the_policy_as_it_acts(env: str) -> None:
+    """<y, w> is r + gamma [min Q(s', a') - alpha log pi(a'|s')] with s' seen as by the policy that acts there."""
+    settings = {"frame": "goal", "critic": "vector", "relabel": 0.0, "symmetric": False, "end_when_fallen": False}
+    config = dataclasses.replace(build(LinearizerConfig, "linearize", "smoke", env), **settings)
+    trainer = LinearizerTrainer(env, EnvSettings(), config, 0)
+    frame, states, rng, networks = trainer.frame, random_states(env), np.random.default_rng(1), trainer.learner.networks
+    assert isinstance(frame, GoalFrame)
+    after = turned(states.astype(np.float64), rng.uniform(-2, 2, COUNT), frame.num_positions)
+    after[:, 7:] += 0.1 * rng.normal(size=after[:, 7:].shape).astype(np.float32)
+    width, actions = states.shape[1], trainer.description.action_dim
+    goals = rng.uniform(-1, 1, (COUNT, width)).astype(np.float32)
+    view, next_view = frame._view(states, goals), frame._view(after, goals)
+    crossed = np.asarray(frame._which_map(view, next_view)) != 0
+    assert 5 < crossed.sum() < COUNT - 5
+    columns = {
+        "states": (states - frame.world.mean) / frame.world.std,
+        "next_states": (after - frame.world.mean) / frame.world.std,
+        "goals": goals,
+        "actions": rng.uniform(-1, 1, (COUNT, actions)).astype(np.float32),
+        "features": rng.normal(size=goals.shape).astype(np.float32),
+        "bonus": rng.normal(size=COUNT).astype(np.float32),
+        "effort": np.zeros(COUNT, np.float32),
+        "dones": np.zeros(COUNT, np.float32),
+    }
+    batches = trainer._compose({name: np.asarray(values)[None] for name, values in columns.items()}, rng)
+    batch, key = jax.tree.map(lambda values: values[0], batches), jax.random.key(0)
+    targets = sac.bellman_targets(networks, batch, trainer.learner.settings, key)
+
+    inputs, _ = frame.look(after, goals)
+    acted, log_prob = networks.policy(inputs).sample_and_log_prob(key)
+    weights = np.concatenate([inputs[:, width:], np.ones((COUNT, 1))], axis=1)
+    values = [(np.asarray(features) * weights).sum(axis=1) for features in networks.target(inputs, acted)]
+    future = np.minimum(*values) - np.exp(networks.log_temperature) * np.asarray(log_prob)
+    reward = (columns["features"] * goals).sum(axis=1) + columns["bonus"]
+    expected = reward + config.discount * future
+    np.testing.assert_allclose((targets * batch.weights).sum(axis=1), expected, rtol=5e-3, atol=5e-3)
+
+
+def test_features_of_one_view_become_those_of_another() -> None:
+    frame, states, rng = frame_of("ant"), random_states("ant"), np.random.default_rng(1)
+    after = turned(states.astype(np.float64), rng.uniform(-np.pi, np.pi, COUNT), frame.num_positions)
+    goals, features = rng.uniform(-1, 1, (2, COUNT, 29)).astype(np.float32)
+    columns = {"states": states, "next_states": after, "actions": np.zeros((COUNT, 8), np.float32)}
+    columns = {name: (v - frame.world.mean) / frame.world.std if "states" in name else v for name, v in columns.items()}
+    columns["features"] = features
+    seen = seen_transitions(frame, columns, goals)
+    there = seen_transitions(frame, {**columns, "states": columns["next_states"]}, goals)
+    assert seen.next_maps is not None
+    assert len(np.unique(seen.next_maps.which)) >= 5
+    np.testing.assert_allclose(seen.next_maps(there.features), seen.features, atol=1e-4)
+    np.testing.assert_allclose(seen.next_maps(there.goals), seen.goals, atol=1e-4)
+    np.testing.assert_allclose(seen.next_inputs, there.inputs, atol=1e-6)
 
 
 def test_the_location_is_not_seen() -> None:

@@ -241,6 +241,16 @@ def test_position_goals_leave_the_velocities_out() -> None:
     assert np.isfinite(learning.train_epoch(0).metrics["reward"])
 
 
+def test_position_goals_are_scaled_by_their_own_dimensions() -> None:
+    learning = trainer("hopper", position_goals=True, macro_length=1, alive_bonus=0.0)
+    goals = learning._goals(np.random.default_rng(0), 2)
+    trajectories = learning._explore(goals, 0)
+    columns, _ = learning._transitions(trajectories, goals)
+    states = learning.normalizer(trajectories.states[0, :2])[:, :6]
+    by_hand = (states[1] - states[0]) @ goals[0] / np.sqrt(6)
+    np.testing.assert_allclose((columns["features"][0] * goals[0]).sum(), by_hand, rtol=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("preset_critic", ["vector", "scalar"])
 def test_it_learns_to_move_a_point_anywhere(preset_critic: str) -> None:
@@ -497,6 +507,27 @@ def test_several_steps_taken_together_add_up_and_end_where_the_episode_does() ->
     # A terminated episode has nothing behind its end.
     np.testing.assert_allclose(many["dones"][200:], [1 - 0.81, 1, 1, 1], rtol=1e-5)
     np.testing.assert_allclose(many["bonus"][200:], 0.5 * np.array([2.71, 2.71, 1.9, 1.0]), rtol=1e-5)
+
+
+def test_relabelled_transitions_can_take_one_step_where_others_take_several() -> None:
+    settings = {"relabel": 0.5, "critic": "scalar", "alive_bonus": 0.5}
+    learning = trainer("half_cheetah", n_step=3, one_step_relabels=True, **settings)
+    single = trainer("half_cheetah", n_step=1, **settings)
+    several = trainer("half_cheetah", n_step=3, **settings)
+    goals = learning._goals(np.random.default_rng(0), 2)
+    trajectories = learning._explore(goals, 0)
+    batches = []
+    for one in (learning, single, several):
+        columns, _ = one._transitions(trajectories, goals)
+        batches.append(one._compose({n: v[None, :100] for n, v in columns.items()}, np.random.default_rng(1), 0.1))
+    mixed, one_step, three_steps = batches
+    relabelled = (np.asarray(mixed.inputs)[0, :, 18:] != goals[0]).any(axis=1)
+    assert 30 < relabelled.sum() < 70
+    for name in ("rewards", "next_inputs", "dones"):
+        found, own, other = (np.asarray(getattr(batch, name))[0] for batch in (mixed, three_steps, one_step))
+        np.testing.assert_array_equal(found[~relabelled], own[~relabelled])
+        np.testing.assert_array_equal(found[relabelled], other[relabelled])
+        assert not np.allclose(own, other)
 
 
 @pytest.mark.parametrize("keep_best", [True, False])

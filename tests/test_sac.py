@@ -64,6 +64,21 @@ def test_features_of_a_linear_reward_follow_the_critic_with_the_smaller_value() 
     np.testing.assert_allclose(np.sum(np.asarray(targets) * weights, axis=1), by_hand, rtol=1e-3, atol=1e-5)
 
 
+def test_features_of_the_next_state_are_brought_into_the_states_coordinates() -> None:
+    state = sac.create(3, 2, (8, 8), features=4, temperature=0.5, settings=SETTINGS, key=jax.random.key(0))
+    rng = np.random.default_rng(0)
+    data = batch()._replace(
+        rewards=jnp.asarray(rng.normal(size=(16, 4)), jnp.float32), weights=jnp.ones((16, 4)), dones=jnp.zeros(16)
+    )
+    which, exchange = rng.integers(0, 2, 16), np.eye(4)[[1, 0, 2, 3]]
+    maps = sac.FeatureMaps(jnp.asarray(which), jnp.asarray(np.stack([np.eye(4), exchange]), jnp.float32))
+    # Weights of 1 are the same in both coordinates, so that the same critic has the smaller value.
+    plain = np.array(sac.bellman_targets(state, data, SETTINGS, jax.random.key(0)) - data.rewards)
+    mapped = sac.bellman_targets(state, data._replace(next_maps=maps), SETTINGS, jax.random.key(0)) - data.rewards
+    plain[which == 1] = plain[which == 1][:, [1, 0, 2, 3]]
+    np.testing.assert_allclose(mapped, plain, rtol=1e-4, atol=1e-6)
+
+
 def test_losses_by_hand() -> None:
     state, data = learner(), batch()
     targets = jnp.linspace(-1, 1, 16)[:, None]

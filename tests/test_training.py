@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import call, copy_run, fails
 
 import ibol
+from conftest import call, copy_run, fails
 from ibol import bounds, presets
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
@@ -124,8 +124,21 @@ def test_act_controller_and_rollout_sample_unless_asked_for_the_mode(point_skill
     ],
 )
 def test_the_papers_variants_have_names(variant: str, expected: tuple[str, str, int, str], tmp_path: Path) -> None:
-    tiny = ["--epochs", 1, "--episodes-per-epoch", 2, "--evaluate-every", 0, "--hidden", 8, 8, "--horizon", 20, "--quiet"]
-    call("discover", "ant", "--variant", variant, *tiny, "--run-dir", tmp_path / "run")
+    tiny = [
+        "--epochs",
+        1,
+        "--episodes-per-epoch",
+        2,
+        "--evaluate-every",
+        0,
+        "--hidden",
+        8,
+        8,
+        "--horizon",
+        20,
+        "--quiet",
+    ]
+    call("discover", "ant", "--variant", variant, *tiny, "--run-dir", tmp_path / "run", "--quiet")
     settings = json.loads((tmp_path / "run" / "config.json").read_text())["settings"]
     found = tuple(settings[name] for name in ("encoder_sees", "policy_sees", "latent_dim", "distortion"))
     assert found == expected

@@ -27,6 +27,19 @@ Policy = TanhGaussianPolicy | BetaPolicy
 Info = dict[str, Array]
 
 
+class FeatureMaps(NamedTuple):
+    """Linear maps of features, for critics that predict a next state's features in other coordinates than a state's."""
+
+    which: Array  # (B,), the map of each transition
+    matrices: Array  # (C, K, K), of row vectors
+
+    def __call__(self, features: Array) -> Array:
+        """Features (B, K) of the next states in the coordinates of the states."""
+        mapped = jnp.einsum("bk,ckj->bcj", features, self.matrices)
+        chosen = self.which[:, None] == jnp.arange(len(self.matrices))
+        return jnp.sum(jnp.where(chosen[..., None], mapped, 0.0), axis=1)
+
+
 class Transitions(NamedTuple):
     """Transitions; `dones` is 1 where no future value may be added; a reward is <rewards, weights>."""
 
@@ -36,6 +49,7 @@ class Transitions(NamedTuple):
     next_inputs: Array  # (B, k)
     dones: Array  # (B,)
     weights: Array  # (B, K)
+    next_maps: FeatureMaps | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,8 @@ def bellman_targets(state: SACState, batch: Transitions, settings: SACSettings, 
     distribution: ActionDistribution = state.policy(batch.next_inputs)
     actions, log_prob = distribution.sample_and_log_prob(key)
     first, second = state.target(batch.next_inputs, actions)
+    if batch.next_maps is not None:
+        first, second = batch.next_maps(first), batch.next_maps(second)
     smaller = q_value(first, batch) < q_value(second, batch)
     last = jnp.arange(first.shape[-1]) == first.shape[-1] - 1
     bonus = -jnp.exp(state.log_temperature) * log_prob[:, None] * last  # indexed addition would be slow on a CPU

@@ -178,4 +178,4 @@ def plain_batch(columns: Columns, rng: np.random.Generator) -> sac.Transitions:
     """Minibatches of `transitions`, as plain SAC sees them."""
     rewards = jnp.asarray(columns["rewards"])[..., None]
     rest = {name: jnp.asarray(columns[name]) for name in ("inputs", "actions", "next_inputs", "dones")}
-    return sac.Transitions(rewards=rewards, weights=jnp.ones_like(rewards), **rest)
+    return sac.Transitions(rewards=rewards, weights=jnp.ones_like(rewards), next_maps=None, **rest)

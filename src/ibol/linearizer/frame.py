@@ -8,6 +8,11 @@ ways. Angles in the place of a quaternion (D'Kitty) turn so too while the robot 
 ends; of its heading networks see cosine and sine, in the place of the location, which they do not see.
 
 The reward is kept exactly: differences of states and goals are turned alike, <f, g> = <Tf, Tg>.
+
+Each state is seen in its own view, and within an episode one may follow another: Ant's legs are renamed anew where its
+heading leaves the 45 degrees on either side of the goal. Features that are predicted for the next state, T'f, are
+brought into the first state's view by T T'^-1. Both views turn the location to the same goal, so that this is one of
+few maps: a renaming, the turn that undoes what it does to the location, and a quaternion's sign.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,6 +30,7 @@ from ibol.envs.robots import load_model
 from ibol.envs.symmetry import Symmetries, symmetries
 from ibol.errors import IbolError
 from ibol.learners.normalizer import Normalizer
+from ibol.learners.sac import FeatureMaps
 
 # Values of a state: x, y, z and a quaternion w, x, y, z come first, or angles about x, y, z.
 _W, _X, _Y, _Z = 3, 4, 5, 6
@@ -41,6 +47,7 @@ class Seen(NamedTuple):
     actions: Array
     features: Array
     goals: Array
+    next_maps: FeatureMaps | None = None  # of features in the next state's view to the first state's
 
 
 class View(NamedTuple):
@@ -100,19 +107,36 @@ class GoalFrame(eqx.Module):
         return self._inputs(raw, self._goals(goals, view), view), back
 
     def transitions(self, columns: Mapping[str, Array], goals: Array) -> Seen:
-        """Recorded transitions of normalised states for goals, both states turned as the first one is."""
+        """Recorded transitions of normalised states for goals, each state in the view that the policy acts in."""
         mean, std, k = self.world.mean, self.world.std, goals.shape[-1]
         raw, after = (columns[name] * std + mean for name in ("states", "next_states"))
-        view = self._view(raw, goals)
+        view, next_view = self._view(raw, goals), self._view(after, goals)
         turned = self._goals(goals, view)
         actions = jnp.take_along_axis(columns["actions"], self.action_index[view.renaming], -1)
         return Seen(
             inputs=self._inputs(raw, turned, view),
-            next_inputs=self._inputs(after, turned, view),
+            next_inputs=self._inputs(after, self._goals(goals, next_view), next_view),
             actions=actions * self.action_sign[view.renaming],
             features=self._turn(columns["features"] * std[:k], view) / self.std[:k],
             goals=turned,
+            next_maps=FeatureMaps(self._which_map(view, next_view), self._maps(k)),
         )
+
+    def _maps(self, width: int) -> Array:
+        """From one view to another of the same goal, (2 G, width, width): each renaming with either sign."""
+        count = len(self.angles)
+        renaming, sign = jnp.repeat(jnp.arange(count), 2), jnp.tile(jnp.array([1.0, -1.0]), count)
+        view = _make_view(renaming[:, None], -self.angles[renaming][:, None], sign[:, None])
+        return self._turn(jnp.eye(width)[None], view)
+
+    def _which_map(self, to: View, source: View) -> Array:
+        """The number of the map between two views of the same goal; deviations are common to all views."""
+        angle = self.angles[to.renaming] - self.angles[source.renaming]
+        renaming = jnp.argmax(jnp.cos(angle[..., None] - self.angles), axis=-1)
+        cos = to.half_cos * source.half_cos + to.half_sin * source.half_sin  # of half of the turn between them
+        sin = to.half_sin * source.half_cos - to.half_cos * source.half_sin
+        half = -self.angles[renaming] / 2
+        return 2 * renaming + (cos * jnp.cos(half) + sin * jnp.sin(half) < 0)
 
     def _view(self, raw: Array, goals: Array) -> View:
         way = jnp.arctan2(goals[..., 1] / self.world.std[1], goals[..., 0] / self.world.std[0])
@@ -120,9 +144,8 @@ class GoalFrame(eqx.Module):
         # A renaming turns the goal's way and leaves the heading.
         renaming = jnp.argmax(jnp.cos((heading - way)[..., None] - self.angles), axis=-1)
         turn = -(way + self.angles[renaming])
-        cos, sin = jnp.cos(turn / 2), jnp.sin(turn / 2)
-        sign = jnp.where(cos * raw[..., _W] < sin * raw[..., _Z], -1.0, 1.0)
-        return View(renaming, turn, jnp.cos(turn), jnp.sin(turn), sign * cos, sign * sin)
+        sign = jnp.where(jnp.cos(turn / 2) * raw[..., _W] < jnp.sin(turn / 2) * raw[..., _Z], -1.0, 1.0)
+        return _make_view(renaming, turn, sign)
 
     def _inputs(self, raw: Array, turned: Array, view: View) -> Array:
         seen = (self._turn(raw, view) - self.mean) / self.std * self.world.keep
@@ -149,6 +172,11 @@ class GoalFrame(eqx.Module):
 
 
 Frame = WorldFrame | GoalFrame
+
+
+def _make_view(renaming: Array, turn: Array, sign: Array) -> View:
+    cos, sin = jnp.cos(turn / 2), jnp.sin(turn / 2)
+    return View(renaming, turn, jnp.cos(turn), jnp.sin(turn), sign * cos, sign * sin)
 
 
 @jax.jit

@@ -47,6 +47,7 @@ from ibol.seeding import derive, generator
 from ibol.training.method import Method
 from ibol.training.trainer import Epoch, Trainer, TrainingConfig
 
+ONE_STEP = "one_step_"  # begins the names of the columns for one step, beside those for several
 _REWARD_RATE = 0.01
 
 
@@ -72,6 +73,8 @@ class LinearizerConfig(TrainingConfig, SACFields):
     """Predict the reward's sum, or the vector of discounted state differences whose product with the goal it is."""
     n_step: Count = 1
     """Steps whose rewards are added up before the critic is asked for the rest."""
+    one_step_relabels: bool = False
+    """Add up several steps only for a transition's own goal: after a fresh one the later actions were not for it."""
     relabel: Fraction = 0.0
     """Fraction of sampled transitions whose goal is replaced by a fresh one."""
     action_cost: NonNegative = 0.0
@@ -131,6 +134,10 @@ class LinearizerTrainer(Trainer):
         widths = {"states": state_dim, "next_states": state_dim, "goals": goal_dim, "actions": action_dim}
         columns: dict[str, tuple[int, ...]] = {name: (width,) for name, width in widths.items()}
         columns |= {"features": (goal_dim,), "bonus": (), "effort": (), "dones": ()}
+        self.one_step_relabels = config.one_step_relabels and config.n_step > 1 and config.relabel > 0
+        if self.one_step_relabels:
+            returns = ("next_states", "features", "bonus", "effort", "dones")
+            columns |= {f"{ONE_STEP}{name}": columns[name] for name in returns}
         self.learner = SACLearner(
             config,
             hidden=config.hidden,
@@ -248,27 +255,35 @@ class LinearizerTrainer(Trainer):
             bonus += euclidean_reward(raw, held)
         else:
             moved = chunk_differences(states, trajectories.lengths, config.macro_length)
-            features = inner_product_features(moved, config.macro_length)[..., : held.shape[-1]]
+            features = inner_product_features(moved[..., : held.shape[-1]], config.macro_length)
         reward = (features * held).sum(axis=-1)[mask] + bonus[mask]
-        # n steps are taken together, or as many as the episode still has; later ones count less.
-        steps = np.arange(mask.shape[1])
-        together = np.clip(trajectories.lengths[:, None] - steps, 1, config.n_step)
-        after = steps + together
-        ends = ends[np.arange(len(states))[:, None], after - 1]
-        add = partial(discounted_sums, mask=mask, steps=config.n_step, discount=config.discount)
+        taken = {"features": features, "bonus": bonus, "effort": (trajectories.actions**2).sum(axis=-1)}
         columns = {
             "states": states[:, :-1][mask],
-            "next_states": states[np.arange(len(states))[:, None], after][mask],
             "goals": held[mask],
             "actions": trajectories.actions[mask],
-            "features": add(features)[mask],
-            "bonus": add(bonus)[mask],
-            "effort": add((trajectories.actions**2).sum(axis=-1))[mask],
-            "dones": (1 - config.discount ** (together - 1) * ~ends)[mask].astype(np.float32),
+            **self._returns(trajectories, states, ends, taken, config.n_step),
         }
+        if self.one_step_relabels:
+            single = self._returns(trajectories, states, ends, taken, 1)
+            columns |= {f"{ONE_STEP}{name}": values for name, values in single.items()}
         if config.normalize_reward:
             columns["features"], columns["bonus"] = np.zeros_like(columns["features"]), self._standardize(reward)
         return columns, float(reward.mean())
+
+    def _returns(
+        self, trajectories: Trajectories, states: NDArray[np.float32], ends: NDArray[np.bool_], taken: Columns, n: int
+    ) -> Columns:
+        """The sums of what is `taken` in n steps, or in as many as the episode still has, and the state after them."""
+        mask, discount = trajectories.mask, self.config.discount
+        rows, steps = np.arange(len(states))[:, None], np.arange(mask.shape[1])
+        count = np.clip(trajectories.lengths[:, None] - steps, 1, n)
+        after = steps + count
+        return {
+            "next_states": states[rows, after][mask],
+            "dones": (1 - discount ** (count - 1) * ~ends[rows, after - 1])[mask].astype(np.float32),
+            **{name: discounted_sums(values, mask, n, discount)[mask] for name, values in taken.items()},
+        }
 
     def _standardize(self, reward: NDArray[np.float32]) -> NDArray[np.float32]:
         now = np.array([reward.mean(dtype=np.float64), reward.var(dtype=np.float64)])
@@ -285,13 +300,16 @@ class LinearizerTrainer(Trainer):
             relabelled = rng.random(shape) < self.config.relabel
             fresh = self._goals(rng, int(np.prod(shape))).reshape(goals.shape)
             goals = np.where(relabelled[..., None], fresh, goals)
+            columns = self._without_other_goals_actions(columns, relabelled)
             if self.exchange is not None:
                 columns = self.exchange(columns, rng.integers(len(self.exchange), size=shape) * relabelled)
         seen = seen_transitions(self.frame, columns, goals)
         scale = self.config.reward_scale
         features = scale * seen.features
         bonus = scale * (columns["bonus"] - action_cost * columns["effort"])[..., None]
+        next_maps = None
         if self.config.critic == "vector":
+            next_maps = _with_bonus(seen.next_maps, len(bonus)) if seen.next_maps else None
             rewards = jnp.concatenate([features, bonus], axis=-1)
             weights = jnp.concatenate([seen.goals, jnp.ones_like(bonus)], axis=-1)
         else:
@@ -304,7 +322,17 @@ class LinearizerTrainer(Trainer):
             next_inputs=seen.next_inputs,
             dones=jnp.asarray(columns["dones"]),
             weights=weights,
+            next_maps=next_maps,
         )
+
+    def _without_other_goals_actions(self, columns: Columns, relabelled: NDArray[np.bool_]) -> Columns:
+        """One-step returns where the goal is fresh, if asked for: the later actions were chosen for another goal."""
+        chosen = dict(columns)
+        for name in [name for name in columns if name.startswith(ONE_STEP)]:
+            single, several = chosen.pop(name), columns[name.removeprefix(ONE_STEP)]
+            where = relabelled.reshape(*relabelled.shape, *[1] * (single.ndim - relabelled.ndim))
+            chosen[name.removeprefix(ONE_STEP)] = np.where(where, single, several)
+        return chosen
 
     def describe(self) -> dict[str, Any]:
         """What kind of linearizer it is."""
@@ -339,6 +367,12 @@ class LinearizerTrainer(Trainer):
 def _sample(policy: sac.Policy, frame: Frame, states: jax.Array, goals: jax.Array, key: jax.Array, step: int) -> Any:
     inputs, back = frame.look(states, goals)
     return back(sac.sample_actions(policy, inputs, key, step))
+
+
+def _with_bonus(maps: sac.FeatureMaps, steps: int) -> sac.FeatureMaps:
+    """Maps that leave the last feature, the bonus, as it is; once for each gradient step."""
+    matrices = jnp.pad(maps.matrices, ((0, 0), (0, 1), (0, 1))).at[:, -1, -1].set(1.0)
+    return sac.FeatureMaps(maps.which, jnp.broadcast_to(matrices, (steps, *matrices.shape)))
 
 
 def _check(env: str, config: LinearizerConfig) -> None:
