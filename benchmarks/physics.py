@@ -21,8 +21,9 @@ import numpy as np
 from mujoco.batch import Batch
 
 import ibol
+from ibol.envs import ROBOTS
 from ibol.envs.dkitty import draw_dynamics, working_range
-from ibol.envs.robots import ROBOTS, load_model
+from ibol.envs.robots import load_model
 from report import write_json
 
 GYM_IDS = {"ant": "Ant-v5", "half_cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "humanoid": "Humanoid-v5"}

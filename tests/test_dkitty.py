@@ -283,7 +283,7 @@ def test_without_randomisation_all_episodes_are_the_same() -> None:
     assert settings.make("dkitty", 1).dynamics(0).nhfielddata == 120 * 120
     assert (settings.make("dkitty", 1).dynamics(0).hfield_data == 0).all()
     for other in ("ant", "point"):
-        with pytest.raises(IbolError, match="randomize is for dkitty"):
+        with pytest.raises(IbolError, match=f"unknown option of {other} 'randomize': choose one of"):
             settings.make(other, 1)
 
 

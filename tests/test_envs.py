@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 import ibol
 from ibol import IbolError
-from ibol.envs import ROBOTS, make, names
+from ibol.envs import ENVS, ROBOTS, TASKS, make, names
 from ibol.envs.robots import has_fallen, load_model, quiet_mujoco
 from ibol.envs.symmetry import symmetries
 
@@ -54,6 +54,8 @@ def assets():
 
 def test_names_and_registered_ids():
     assert names() == list(ENV_IDS)
+    assert list(ENVS) == [*ENV_IDS, *TASKS]
+    assert {name: ENVS[name].gym_id for name in names()} == ENV_IDS
     assert set(ENV_IDS.values()) <= set(gymnasium.registry)
     assert ibol.make is make
 
@@ -72,6 +74,15 @@ def test_robot_sizes(name):
     assert env.location_dims == location_dims
     np.testing.assert_allclose(env.model.actuator_ctrlrange, np.tile([-limit, limit], (nu, 1)))
     assert env.num_threads == 1
+
+
+@pytest.mark.parametrize("name", [name for name in ENVS if name != "half_cheetah_imitation"])
+def test_what_the_registry_says_is_so(name):
+    entry, env = ENVS[name], make(name)
+    assert (env.name, env.horizon, env.location_dims) == (name, entry.horizon, entry.location_dims)
+    if entry.robot is not None:
+        assert entry.robot.num_positions == load_model(entry.robot).nq
+        assert entry.robot is ROBOTS[name if entry.task is None else entry.task.robot]
 
 
 def test_half_cheetah_weighs_14_kg_as_its_file_asks():
@@ -557,6 +568,24 @@ def test_actions_must_be_finite_and_of_the_right_shape():
 def test_wrong_arguments_are_explained(name, wrong, match):
     with pytest.raises(IbolError, match=match):
         make(name, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("env", "wrong", "match"),
+    [
+        ("ant", {"randomize": False}, "^unknown option of ant 'randomize': choose one of end_when_fallen, terminate$"),
+        ("dkitty", {"randomise": False}, "^unknown option of dkitty 'randomise': did you mean 'randomize'"),
+        ("point", {"terminate": False}, "^unknown option of point 'terminate': choose one of none$"),
+        ("Pendulum-v1", {"terminate": False}, "^unknown option of own environments 'terminate': .*processes$"),
+        ("half_chetah", {"terminate": False}, "^unknown environment 'half_chetah'"),
+    ],
+)
+def test_unknown_options_are_explained(env, wrong, match):
+    with pytest.raises(IbolError, match=match):
+        make(env, **wrong)
+    if env in ENVS:
+        with pytest.raises(IbolError, match=match.removesuffix("$").split(": choose")[0]):
+            gymnasium.make(ENVS[env].gym_id, **wrong)
 
 
 @pytest.mark.parametrize("num_threads", [0, -1])

@@ -10,7 +10,8 @@ import pytest
 
 import ibol
 from ibol.cli import main
-from ibol.envs.robots import ROBOTS, load_model
+from ibol.envs import ROBOTS
+from ibol.envs.robots import load_model
 from ibol.envs.settings import EnvSettings
 from ibol.envs.symmetry import symmetries
 from ibol.errors import IbolError

@@ -9,7 +9,8 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 from ibol import IbolError, make
-from ibol.envs import ROBOTS, TASKS, TaskEnv
+from ibol.envs import ENVS, ROBOTS, TASKS, DKittyEnv, Task, TaskEnv
+from ibol.envs.registry import task_entry
 from ibol.learners.rollout import Trajectories, collect
 from ibol.runs import checkpoint
 
@@ -84,7 +85,7 @@ def test_a_goal_rewards_the_distance_at_the_end_alone(name: str) -> None:
     assert not found.rewards[:, :-1].any()
     np.testing.assert_allclose(found.rewards[:, -1], -distance, rtol=1e-5)
     np.testing.assert_allclose(env.distance(found.returns), distance, rtol=1e-5)
-    np.testing.assert_array_equal(env.places(found.states), np.repeat(goals[:, None], env.horizon + 1, axis=1))
+    np.testing.assert_array_equal(env.targets(found.states), np.repeat(goals[:, None], env.horizon + 1, axis=1))
 
 
 def test_multi_goals_come_every_50_steps_around_the_robot() -> None:
@@ -117,7 +118,7 @@ def test_imitation_rewards_squared_distances_every_10_steps(ways: Path) -> None:
     ends = set(way[:, -1].tolist())
     assert ends <= {-10.0, 0.0, 20.0}
     assert len(ends) > 1
-    places = env.places(found.states)
+    places = env.targets(found.states)
     assert places.shape == (8, 201, 1)
     np.testing.assert_array_equal(places[:, [0, 1, 10, 11, 200], 0], way[:, [0, 0, 0, 1, 19]])
 
@@ -151,9 +152,9 @@ def test_wrong_options_are_explained(ways: Path, tmp_path: Path) -> None:
             make("ant_goal", goal_range=wrong)
     with pytest.raises(IbolError, match="ibol imitation-set RUN"):
         make("half_cheetah_imitation")
-    with pytest.raises(IbolError, match="goal_range was given"):
+    with pytest.raises(IbolError, match=r"^unknown option of half_cheetah_imitation 'goal_range': .*imitation_set"):
         make("half_cheetah_imitation", imitation_set=ways, goal_range=3.0)
-    with pytest.raises(IbolError, match="imitation_set was given"):
+    with pytest.raises(IbolError, match=r"^unknown option of ant_goal 'imitation_set': .*goal_range"):
         make("ant_goal", imitation_set=ways)
     with pytest.raises(IbolError, match="have 200 steps"):
         make("half_cheetah_imitation", imitation_set=ways, horizon=100)
@@ -168,6 +169,52 @@ def test_wrong_options_are_explained(ways: Path, tmp_path: Path) -> None:
         make("half_cheetah_imitation", imitation_set=tmp_path / "ant.safetensors")
     with pytest.raises(IbolError, match="did you mean 'ant_goal'"):
         make("ant_gol")
+
+
+@pytest.fixture
+def dkitty_goals(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A task for D'Kitty, for the time of a test."""
+    added = Task("dkitty_goals", "be at a random place every 5 steps", "dkitty", 2.0, 5)
+    monkeypatch.setitem(ENVS, added.name, task_entry(added, ENVS["dkitty"]))
+    return added.name
+
+
+def test_a_task_has_its_robots_own_class_and_options(dkitty_goals: str) -> None:
+    env = task(dkitty_goals, 3)
+    assert isinstance(env.body, DKittyEnv)
+    obs, _ = env.reset(seed=0)
+    assert obs.shape == (3, 45)
+    masses = [env.body.dynamics(i).body_mass.sum() for i in range(3)]
+    assert len(set(masses)) == 3, "random dynamics"
+    alone = make("dkitty", 3, 1, autoreset=AutoresetMode.DISABLED)
+    np.testing.assert_array_equal(alone.reset(seed=0)[0], obs[:, :43])
+    assert masses == [alone.dynamics(i).body_mass.sum() for i in range(3)]
+    actions = 0.3 * np.random.default_rng(0).uniform(-1, 1, (3, 12))
+    np.testing.assert_array_equal(alone.step(actions)[0], env.step(actions)[0][:, :43])
+    fixed = task(dkitty_goals, 2, randomize=False)
+    assert fixed.body.dynamics(0) is fixed.body.model
+    with pytest.raises(IbolError, match="unknown option of ant_goal 'randomize'"):
+        make("ant_goal", randomize=False)
+
+
+def test_to_fall_early_does_not_pay(dkitty_goals: str) -> None:
+    env = task(dkitty_goals, 2, horizon=20)
+    env.reset(seed=0)
+    for _ in range(6):
+        env.step(np.zeros((2, 12)))
+    env.body._state[1, 3] = 0.5
+    obs, reward, terminated, _, _ = env.step(np.zeros((2, 12)))
+    assert terminated.tolist() == [False, True]
+    # Goals count after 5, 10, 15 and 20 steps: three of them were to come.
+    assert reward[1] == pytest.approx(-3 * np.linalg.norm(obs[1, 43:] - obs[1, :2]))
+    assert reward[0] == 0.0
+    generator = env._rngs[1].bit_generator.state
+    for _ in range(4):
+        resting, reward, *_ = env.step(np.zeros((2, 12)))
+    np.testing.assert_array_equal(resting[1], obs[1])
+    assert (resting[0, 43:] != obs[0, 43:]).all(), "a new goal"
+    assert reward[1] == 0.0
+    assert env._rngs[1].bit_generator.state == generator, "an ended episode draws nothing"
 
 
 @pytest.mark.parametrize("name", [name for name in IDS if name != "point_goal"])

@@ -9,13 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ibol import presets
-from ibol.envs import ROBOTS, TASKS, make, names, sizes
+from ibol.envs import ENVS, make, names, sizes
 from ibol.learners.normalizer import Normalizer
 from ibol.training.launch import find
 
 _APART = ("run", "env", "method", "policy", "intervals")
 _HEADERS = {"information": "I", "corrected": "corrected I", "neighbour_information": "neighbour I"}
-_POINT_SUMMARY = "a point in the plane; the paper's toy for ablations"
 
 
 def show(table: Table) -> None:
@@ -29,19 +28,12 @@ def show(table: Table) -> None:
 def envs_table() -> Table:
     """The environments that come with ibol."""
     table = Table("environment", "state", "action", "steps", "location", "Gymnasium id", "what it is")
-    for name in [*names(), *TASKS]:
-        if name == next(iter(TASKS)):
+    for name, entry in ENVS.items():
+        # Without a horizon it is as large as the paths that it is given.
+        size = ("", "", "") if entry.horizon is None else (*map(str, sizes(make(name))), str(entry.horizon))
+        table.add_row(name, *size, ", ".join(map(str, entry.location_dims)), entry.gym_id, entry.summary)
+        if name == names()[-1]:
             table.add_section()
-        gym_id = "ibol/" + "".join(part.capitalize() for part in name.split("_")) + "-v0"
-        if name in TASKS and TASKS[name].goal_range is None:  # it is as large as the ways that it is given
-            table.add_row(name, *[""] * 4, gym_id, TASKS[name].summary)
-            continue
-        env = make(name)
-        state, action = sizes(env)
-        location = ", ".join(map(str, env.location_dims))
-        described = ROBOTS.get(name, TASKS.get(name))
-        summary = _POINT_SUMMARY if described is None else described.summary
-        table.add_row(name, str(state), str(action), str(env.horizon), location, gym_id, summary)
     table.caption = "Any Gymnasium id, or module:function that makes a Gymnasium environment, works in their place."
     return table
 

@@ -11,24 +11,25 @@ from gymnasium.vector import AutoresetMode
 
 from ibol.envs.base import BatchedEnv
 from ibol.envs.dkitty import DKittyEnv
-from ibol.envs.gym_env import Factory, GymEnv
+from ibol.envs.gym_env import Factory, GymEnv, find_factory
 from ibol.envs.point import PointEnv
+from ibol.envs.registry import ENVS, ROBOTS, TASKS, check_options, names
 from ibol.envs.robot_env import RobotEnv
-from ibol.envs.robots import ROBOTS, Robot
+from ibol.envs.robots import Robot
 from ibol.envs.single import register_envs
-from ibol.envs.tasks import TASKS, Task, TaskEnv, make_task
+from ibol.envs.tasks import Task, TaskEnv
 from ibol.errors import IbolError
 
 __all__ = [
-    "ROBOTS", "TASKS", "BatchedEnv", "DKittyEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "Task", "TaskEnv", "make",
-    "names", "sizes",
+    "ENVS", "ROBOTS", "TASKS", "BatchedEnv", "DKittyEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "Task", "TaskEnv",
+    "make", "names", "sizes",
 ]  # fmt: skip
 
 Env = BatchedEnv | GymEnv
 
 
-class Batch(Protocol):
-    """What a roll-out needs of a batch of environments, raw or linearized."""
+class VectorizedEnv(Protocol):
+    """What a roll-out needs of environments that are stepped together, raw or linearized."""
 
     num_envs: int
     horizon: int
@@ -44,12 +45,7 @@ class Batch(Protocol):
         ...
 
 
-def names() -> list[str]:
-    """The names of the environments that come with `ibol`, without the tasks in them (`TASKS`)."""
-    return [*ROBOTS, "point"]
-
-
-def sizes(env: Batch) -> tuple[int, int]:
+def sizes(env: VectorizedEnv) -> tuple[int, int]:
     """State and action dimensions of an environment."""
     return env.single_observation_space.shape[0], env.single_action_space.shape[0]
 
@@ -62,60 +58,38 @@ def make(
     *,
     horizon: int | None = None,
     location_dims: tuple[int, ...] | None = None,
-    autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+    autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
     **options: Any,
 ) -> Env:
     """Make `num_envs` copies of an environment as one Gymnasium `VectorEnv`.
 
     Args:
-        env: a name of `ibol.envs.names()` or `ibol.envs.TASKS`, a Gymnasium id, `module:function`, or a function that
-            makes a Gymnasium environment with Box spaces.
+        env: a name of `ibol.envs.ENVS`, a Gymnasium id, `module:function`, or a function that makes a Gymnasium
+            environment with Box spaces.
         num_envs: how many copies are stepped together.
         num_threads: threads that step a robot's simulations (None: one for each core).
         seed: environment `i` starts from `seed + i`.
         horizon: episode length in steps (None: the environment's own).
         location_dims: for an own environment, the state dimensions that say where the agent is.
         autoreset: what happens when an episode ends (see `BatchedEnv`).
-        options: `terminate=False` for a robot whose episodes always last for the whole horizon; `randomize=False`
+        options: `terminate=False` for a robot whose episodes always last for the whole horizon;
+            `end_when_fallen=True` for one whose episodes also terminate when it has fallen; `randomize=False`
             for a D'Kitty with the same dynamics in every episode;
             `goal_range=20.0` for other goals of a task, `imitation_set=FILE` for half_cheetah_imitation;
-            `processes=True` to run each copy of an own environment in a process of its own.
+            `processes=True` to run each copy of an own environment in a process of its own. None: not given.
     """
-    if isinstance(env, str) and (env in names() or env in TASKS) and location_dims is not None:
-        raise IbolError(f"location_dims are for own environments; those of {env} are fixed")
-    if "randomize" in options and env != "dkitty":
-        raise IbolError(f"randomize is for dkitty, whose dynamics are random; leave it out for {env}")
-    if env == "point":
-        return PointEnv(num_envs=num_envs, seed=seed, horizon=horizon, autoreset=autoreset, **options)
-    if isinstance(env, str) and env in ROBOTS:
-        return (DKittyEnv if env == "dkitty" else RobotEnv)(
-            ROBOTS[env],
-            num_envs=num_envs,
-            num_threads=num_threads,
-            seed=seed,
-            horizon=horizon,
-            autoreset=autoreset,
-            **options,
-        )
-    if isinstance(env, str) and env in TASKS:
-        return make_task(
-            env,
-            num_envs=num_envs,
-            num_threads=num_threads,
-            seed=seed,
-            horizon=horizon,
-            autoreset=autoreset,
-            **options,
-        )
-    return GymEnv(
-        env,
-        num_envs=num_envs,
-        seed=seed,
-        horizon=horizon,
-        location_dims=location_dims or (),
-        autoreset=autoreset,
-        **options,
-    )
+    entry = ENVS.get(env) if isinstance(env, str) else None
+    given = {name: value for name, value in options.items() if value is not None}
+    common: dict[str, Any] = {"num_envs": num_envs, "seed": seed, "horizon": horizon, "autoreset": autoreset}
+    if entry is None:
+        if isinstance(env, str):
+            find_factory(env)  # a wrong name is the first thing to say
+        check_options("own environments", given, ["processes"])
+        return GymEnv(env, location_dims=location_dims or (), **common, **given)
+    if location_dims is not None:
+        raise IbolError(f"location_dims are for own environments; those of {entry.name} are fixed")
+    check_options(entry.name, given, entry.options)
+    return entry.build(num_threads=num_threads, **common, **given)
 
 
-register_envs([*names(), *TASKS])
+register_envs()

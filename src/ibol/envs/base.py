@@ -34,6 +34,7 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
 
     name: str
     horizon: int
+    action_dim: int
     location_dims: tuple[int, ...]
 
     def __init__(
@@ -53,6 +54,7 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
         self.num_envs = num_envs
         self.horizon = horizon
         self.location_dims = location_dims
+        self.action_dim = action_dim
         self.autoreset = autoreset
         self.metadata = {"autoreset_mode": autoreset, "render_modes": []}
         self.single_observation_space = Box(-np.inf, np.inf, (state_dim,), np.float64)

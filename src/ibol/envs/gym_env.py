@@ -13,6 +13,7 @@ from gymnasium.wrappers import FlattenObservation, RescaleAction, TimeLimit
 from numpy.typing import ArrayLike
 
 from ibol.envs.base import check_sizes, checked_actions
+from ibol.envs.registry import ENVS
 from ibol.errors import IbolError, unknown
 
 Factory = Callable[[], gymnasium.Env[Any, Any]]
@@ -143,10 +144,8 @@ def find_factory(name: str) -> Factory:
         if callable(found):
             return found
         raise IbolError(f"the module {module_name!r} has no environment or function {attribute!r}")
-    from ibol.envs import TASKS, names
-
     hint = ", a Gymnasium id such as 'Pendulum-v1', or 'module:function' that makes a Gymnasium environment"
-    raise unknown("environment", name, [*names(), *TASKS], hint)
+    raise unknown("environment", name, ENVS, hint)
 
 
 def _time_limit(env: gymnasium.Env[Any, Any]) -> int | None:

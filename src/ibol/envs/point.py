@@ -11,12 +11,16 @@ HORIZON = 50
 
 
 class PointEnv(BatchedEnv):
-    """s in R^2, s' = s + 0.1 a, s_0 ~ U[-0.05, 0.05]^2, 50 steps; external reward: the way made along x."""
+    """s in R^2, s' = s + 0.1 a, s_0 ~ U[-0.05, 0.05]^2, 50 steps; external reward: the distance along x.
+
+    It needs no threads, however many are given.
+    """
 
     def __init__(
         self,
         *,
         num_envs: int = 1,
+        num_threads: int | None = None,
         seed: int = 0,
         horizon: int | None = None,
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,

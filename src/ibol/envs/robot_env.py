@@ -42,7 +42,7 @@ class RobotEnv(BatchedEnv):
         self.end_when_fallen = end_when_fallen or (terminate and robot.terminates_when_fallen)
         self.model = load_model(robot)
         self.dt = robot.frame_skip * self.model.opt.timestep
-        nq, nv = self.model.nq, self.model.nv
+        nq, nv = robot.num_positions, self.model.nv
         super().__init__(
             robot.name,
             num_envs=num_envs,

@@ -1,4 +1,4 @@
-"""The paper's robots as data, and the loading of their models."""
+"""What describes a robot, and the loading of its model; the robots themselves are in `registry.py`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,15 +16,17 @@ _MODELS = Path(__file__).parent / "models"
 
 @dataclass(frozen=True)
 class Robot:
-    """One robot: its model, its episode and its external reward.
+    """One robot: its model, its state, its episode and its external reward.
 
-    The state is `qpos` followed by `qvel`. The external reward of a step is
+    The state is `qpos` followed by `qvel` (D'Kitty has more: see `dkitty.py`). The external reward of a step is
     `forward_weight * (x' - x) / dt + alive_reward - control_cost * |ctrl|^2` with `ctrl` in actuator units.
     """
 
     name: str
     summary: str
     model_file: str
+    num_positions: int
+    """Values of the state before the velocities: the size of `qpos`."""
     frame_skip: int
     horizon: int
     qpos_noise: float
@@ -53,119 +55,6 @@ class Robot:
     """Side of a square of the films' floor (metres)."""
     symmetry_generators: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = ()
     """Exchanges of position, rotation and joints that leave the physics as it is (see `symmetry.py`)."""
-
-
-ROBOTS: dict[str, Robot] = {
-    robot.name: robot
-    for robot in (
-        Robot(
-            name="ant",
-            summary="four-legged, moves in the plane; the paper's main robot",
-            model_file="ant.xml",
-            frame_skip=5,
-            horizon=200,
-            qpos_noise=0.1,
-            qvel_noise=0.1,
-            qvel_noise_is_normal=True,
-            location_dims=(0, 1),
-            rotation="quaternion",
-            fallen="upside_down",
-            control_cost=0.5,
-            alive_reward=1.0,
-            camera=(90.0, -40.0, 6.0),
-            symmetry_generators=(
-                (
-                    (-2, 1, 3),
-                    (-2, 1, 3),
-                    (7, 8, 1, -2, 3, 4, 5, -6),
-                ),  # a quarter turn of the legs
-                (
-                    (1, -2, 3),
-                    (-1, 2, -3),
-                    (-7, 8, -5, 6, -3, 4, -1, 2),
-                ),  # left and right legs
-            ),
-        ),
-        Robot(
-            name="half_cheetah",
-            summary="two-legged runner in a vertical plane",
-            model_file="half_cheetah.xml",
-            frame_skip=5,
-            horizon=200,
-            qpos_noise=0.1,
-            qvel_noise=0.1,
-            qvel_noise_is_normal=True,
-            location_dims=(0,),
-            control_cost=0.1,
-            total_mass=14.0,
-        ),
-        Robot(
-            name="hopper",
-            summary="one-legged hopper in a vertical plane, never terminates",
-            model_file="hopper.xml",
-            frame_skip=4,
-            horizon=500,
-            qpos_noise=0.005,
-            qvel_noise=0.005,
-            qvel_noise_is_normal=False,
-            location_dims=(0,),
-            fallen="lying",
-            control_cost=1e-3,
-            alive_reward=1.0,
-            velocity_clip=10.0,
-        ),
-        Robot(
-            name="humanoid",
-            summary="two-legged humanoid, terminates when it falls",
-            model_file="humanoid.xml",
-            frame_skip=5,
-            horizon=1000,
-            qpos_noise=0.01,
-            qvel_noise=0.01,
-            qvel_noise_is_normal=False,
-            location_dims=(0, 1),
-            rotation="quaternion",
-            fallen="upside_down",
-            control_cost=0.1,
-            alive_reward=5.0,
-            forward_weight=1.25,
-            healthy_height=(1.0, 2.0),
-            camera=(90.0, -25.0, 5.0),
-            symmetry_generators=(
-                (
-                    (1, -2, 3),
-                    (-1, 2, -3),
-                    (-1, 2, -3, 8, 9, 10, 11, 4, 5, 6, 7, -15, -16, 17, -12, -13, 14),
-                ),  # left and right limbs; nearly, as the left leg has a little more armature and stiffness
-            ),
-        ),
-        Robot(
-            name="dkitty",
-            summary="four-legged with servos, with new dynamics in every episode; terminates when it tips over",
-            model_file="dkitty.xml",
-            frame_skip=40,
-            horizon=200,
-            qpos_noise=0.0,
-            qvel_noise=0.0,
-            qvel_noise_is_normal=False,
-            location_dims=(0, 1),
-            rotation="angles",
-            fallen="tipped",
-            terminates_when_fallen=True,
-            control_cost=0.0,
-            forward_weight=0.0,
-            camera=(70.0, -33.0, 0.9),
-            square=0.25,
-            symmetry_generators=(
-                (
-                    (-1, 2, 3),
-                    (1, -2, -3),
-                    (-4, 5, 6, -1, 2, 3, -10, 11, 12, -7, 8, 9),
-                ),  # left and right legs
-            ),
-        ),
-    )
-}
 
 
 def has_fallen(robot: Robot, states: NDArray[np.floating]) -> NDArray[np.bool_]:

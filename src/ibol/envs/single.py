@@ -6,7 +6,8 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from ibol.envs.base import BatchedEnv, Floats
+from ibol.envs.base import Floats
+from ibol.envs.registry import ENVS, check_options
 
 
 class SingleEnv(gymnasium.Env[Floats, Any]):
@@ -14,14 +15,14 @@ class SingleEnv(gymnasium.Env[Floats, Any]):
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
 
-    def __init__(self, env_name: str, **options: Any) -> None:
-        from ibol.envs import make
-
-        batched = make(env_name, num_envs=1, num_threads=1, autoreset=AutoresetMode.DISABLED, **options)
-        assert isinstance(batched, BatchedEnv)
-        self._batched = batched
-        self.observation_space = batched.single_observation_space
-        self.action_space = batched.single_action_space
+    def __init__(self, env_name: str, *, horizon: int | None = None, **options: Any) -> None:
+        entry = ENVS[env_name]
+        check_options(env_name, options, [*entry.options, "horizon"])
+        self._batched = entry.build(
+            num_envs=1, num_threads=1, horizon=horizon, autoreset=AutoresetMode.DISABLED, **options
+        )
+        self.observation_space = self._batched.single_observation_space
+        self.action_space = self._batched.single_action_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
         """Start a new episode, without a seed one that nobody can foresee."""
@@ -38,9 +39,8 @@ class SingleEnv(gymnasium.Env[Floats, Any]):
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), infos
 
 
-def register_envs(names: list[str]) -> None:
-    """Register each named environment as `ibol/CamelCase-v0`."""
-    for name in names:
-        env_id = "ibol/" + "".join(part.capitalize() for part in name.split("_")) + "-v0"
-        if env_id not in gymnasium.registry:
-            gymnasium.register(env_id, entry_point="ibol.envs.single:SingleEnv", kwargs={"env_name": name})
+def register_envs() -> None:
+    """Register all our environments with Gymnasium."""
+    for name, entry in ENVS.items():
+        if entry.gym_id not in gymnasium.registry:
+            gymnasium.register(entry.gym_id, entry_point="ibol.envs.single:SingleEnv", kwargs={"env_name": name})

@@ -37,8 +37,8 @@ def symmetries(robot: Robot, model: Any) -> Symmetries:
     """
     actuated = model.jnt_qposadr[model.actuator_trnid[:, 0]]  # the position that each action drives
     exchange_of = _EXCHANGES[robot.rotation]
-    generators = [exchange_of(model.nq, g) for g in robot.symmetry_generators]
-    n = len(generators[0][0]) if generators else model.nq + model.nv
+    generators = [exchange_of(robot.num_positions, g) for g in robot.symmetry_generators]
+    n = len(generators[0][0]) if generators else robot.num_positions + model.nv
     identity = np.stack([np.arange(n), np.ones(n, int)])
     found = [identity]
     for exchange in found:  # grows while it is walked through

@@ -1,9 +1,10 @@
 """The paper's downstream tasks: a robot, places to be at, and a reward for being near them.
 
-The observation is the robot's state followed by the targets, in metres. Episodes last for the robot's whole horizon,
-and every reward is minus a distance, so that 0 is the best return.
+The observation is the robot's state followed by the targets, in metres. Every reward is minus a distance, so that 0 is
+the best return. An episode that ends early, because the robot falls, is judged as if the robot stayed where it fell.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,6 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
-from ibol.envs.point import PointEnv
-from ibol.envs.robot_env import RobotEnv
-from ibol.envs.robots import ROBOTS
 from ibol.errors import IbolError
 
 IMITATION_SCALE = 30.0  # what the authors divide the squared distance by
@@ -29,52 +27,40 @@ class Task:
     summary: str
     robot: str
     goal_range: float | None
-    """Goals are drawn from U[-goal_range, goal_range] in each dimension; None where a way is to be imitated."""
+    """Goals are drawn from U[-goal_range, goal_range] in each dimension; None where a path is to be imitated."""
     goal_every: int | None = None
     """Steps until the distance counts and a new goal is drawn around the robot (None: one goal, at the end)."""
 
 
-TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
-        Task("ant_goal", "be at a random place when the episode ends", "ant", 50.0),
-        Task("ant_multi_goals", "be at a random place every 50 steps, each near the one before", "ant", 15.0, 50),
-        Task("half_cheetah_goal", "be at a random place when the episode ends", "half_cheetah", 60.0),
-        Task("half_cheetah_imitation", "follow the way of somebody's skill", "half_cheetah", None),
-        Task("point_goal", "be at a random place when the episode ends; not in the paper", "point", 3.0),
-    )
-}
-
-
 class TaskEnv(BatchedEnv):
-    """What all tasks share; `make_task` makes one.
+    """What all tasks share: a batch of the task's robot, `body`, and targets for it.
 
     `target_dim` values of the observation follow the robot's `robot_dim` ones. Subclasses say which targets an episode
-    has and what they reward.
+    has and what they reward. `make_body` makes the robot's batch; options that are not the task's own are for it.
     """
 
-    target_dim: int
     spread: float
     """Standard deviation of the targets' values."""
 
     def __init__(
         self,
         task: Task,
+        make_body: Callable[..., BatchedEnv],
         *,
-        num_envs: int = 1,
-        num_threads: int | None = None,
+        target_dim: int | None = None,
         seed: int = 0,
-        horizon: int | None = None,
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        **body_options: Any,
     ) -> None:
         self.task = task
-        self.body = _body(task.robot, num_envs, num_threads, horizon)
+        self.body = make_body(autoreset=AutoresetMode.DISABLED, **body_options)
         self.robot_dim = self.body._obs.shape[1]
+        self.target_dim = len(self.body.location_dims) if target_dim is None else target_dim
         super().__init__(
             task.name,
-            num_envs=num_envs,
+            num_envs=self.body.num_envs,
             state_dim=self.robot_dim + self.target_dim,
-            action_dim=self.body.action_space.sample().shape[1],
+            action_dim=self.body.action_dim,
             horizon=self.body.horizon,
             location_dims=self.body.location_dims,
             seed=seed,
@@ -85,7 +71,7 @@ class TaskEnv(BatchedEnv):
         """How far from its targets each episode was, in metres, from its return."""
         raise AssertionError("a subclass says what its rewards mean")
 
-    def places(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
+    def targets(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
         """Where the robot should be (N, T + 1, k), from the observations (N, T + 1, n) of whole episodes."""
         raise AssertionError("a subclass says what its targets mean")
 
@@ -93,8 +79,12 @@ class TaskEnv(BatchedEnv):
         """Targets (len(ids), target_dim) for episodes that begin at locations (len(ids), k)."""
         raise AssertionError("a subclass says what is to be reached")
 
-    def _judge(self, locations: Floats, targets: Floats, elapsed: Ints) -> Floats:
-        """Rewards (N,) after `elapsed` steps; may write new targets."""
+    def _rewards(self, locations: Floats, targets: Floats, elapsed: Ints, ids: Ints) -> Floats:
+        """Rewards (len(ids),) after `elapsed` steps; may write new targets."""
+        raise AssertionError("a subclass says what is rewarded")
+
+    def _later_rewards(self, locations: Floats, targets: Floats, elapsed: Ints) -> Floats:
+        """The sum of all rewards after `elapsed` steps if the robots stay where they are."""
         raise AssertionError("a subclass says what is rewarded")
 
     def _reset(self, ids: Ints) -> Floats:
@@ -104,48 +94,57 @@ class TaskEnv(BatchedEnv):
 
     def _advance(self, actions: Floats, ids: Ints | None) -> tuple[Floats, Floats, Bools, Bools]:
         self.body._obs = self._obs[:, : self.robot_dim]
-        states, _, terminated, diverged = self.body._advance(actions, ids)
+        states, reward, terminated, diverged = self.body._advance(actions, ids)
         targets = self._obs[:, self.robot_dim :].copy()
-        reward = self._judge(states[:, self.location_dims], targets, self._elapsed + 1)
+        moved = np.arange(self.num_envs) if ids is None else ids  # only these may draw new targets
+        locations, wanted, elapsed = states[moved][:, self.location_dims], targets[moved], self._elapsed[moved] + 1
+        reward[moved] = self._rewards(locations, wanted, elapsed, moved)
+        # To end early must not pay.
+        reward[moved] += np.where(terminated[moved], self._later_rewards(locations, wanted, elapsed), 0.0)
+        targets[moved] = wanted
         return np.concatenate([states, targets], axis=1), reward, terminated, diverged
+
+    def _forfeit(self, ids: Ints) -> Floats:
+        last = self._obs[ids]
+        return self._later_rewards(last[:, self.location_dims], last[:, self.robot_dim :], self._elapsed[ids] - 1)
 
 
 class GoalEnv(TaskEnv):
     """One goal at a time; the reward is minus the distance to it, when its time is over."""
 
-    def __init__(self, task: Task, *, goal_range: float | None = None, **options: Any) -> None:
+    def __init__(
+        self, task: Task, make_body: Callable[..., BatchedEnv], *, goal_range: float | None = None, **options: Any
+    ) -> None:
         chosen = task.goal_range if goal_range is None else goal_range
-        if chosen is None or not 0 < chosen < np.inf:
-            raise IbolError(f"goal_range is {chosen}, but goals need a range of more than 0 metres")
+        if not isinstance(chosen, int | float) or not 0 < chosen < np.inf:
+            raise IbolError(f"goal_range is {chosen!r}, but goals need a range of more than 0 metres")
         self.goal_range = chosen
-        self.target_dim = len(ROBOTS[task.robot].location_dims) if task.robot in ROBOTS else 2
-        self.spread = self.goal_range / np.sqrt(3)
-        super().__init__(task, **options)
+        self.spread = chosen / np.sqrt(3)
+        super().__init__(task, make_body, **options)
         self.goal_every = min(task.goal_every or self.horizon, self.horizon)
 
     def distance(self, returns: NDArray[np.floating]) -> NDArray[np.floating]:
         """The mean distance to the goals when their time was over."""
         return -returns / (self.horizon // self.goal_every)
 
-    def places(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
+    def targets(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
         """The goals."""
         return observations[..., self.robot_dim :]
 
     def _draw(self, locations: Floats, ids: Ints) -> Floats:
         return self._offsets(ids)  # around the origin, as in the authors' code
 
-    def _judge(self, locations: Floats, targets: Floats, elapsed: Ints) -> Floats:
+    def _rewards(self, locations: Floats, targets: Floats, elapsed: Ints, ids: Ints) -> Floats:
         due = elapsed % self.goal_every == 0
         distance = np.linalg.norm(targets - locations, axis=1)
         again = np.flatnonzero(due & (elapsed < self.horizon))
         if len(again):
-            targets[again] = locations[again] + self._offsets(again)
+            targets[again] = locations[again] + self._offsets(ids[again])
         return np.where(due, -distance, 0.0)
 
-    def _forfeit(self, ids: Ints) -> Floats:
-        # As if it stayed where it was last, as far from every later goal: to break off must not pay.
-        targets, locations = self._obs[ids, self.robot_dim :], self._obs[ids][:, self.location_dims]
-        due = self.horizon // self.goal_every - (self._elapsed[ids] - 1) // self.goal_every
+    def _later_rewards(self, locations: Floats, targets: Floats, elapsed: Ints) -> Floats:
+        # As far from every later goal as from the present one.
+        due = self.horizon // self.goal_every - elapsed // self.goal_every
         return -due * np.linalg.norm(targets - locations, axis=1)
 
     def _offsets(self, ids: Ints) -> Floats:
@@ -153,67 +152,69 @@ class GoalEnv(TaskEnv):
 
 
 class ImitationEnv(TaskEnv):
-    """A way to follow: minus the mean squared distance to where it was at the same time, over 30.
+    """A path to follow: minus the mean squared distance to where it was at the same time, over 30.
 
-    The targets are all places of the way, one for every `every` steps. The set of ways is a file that
+    The targets are all places of the path, one for every `every` steps. The set of paths is a file that
     'ibol imitation-set' made.
     """
 
-    def __init__(self, task: Task, *, imitation_set: str | Path | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        task: Task,
+        make_body: Callable[..., BatchedEnv],
+        *,
+        imitation_set: str | Path | None = None,
+        horizon: int | None = None,
+        **options: Any,
+    ) -> None:
         if imitation_set is None:
             raise IbolError(
-                f"{task.name} needs ways to imitate: make a set from skill runs with 'ibol imitation-set RUN... "
+                f"{task.name} needs paths to imitate: make a set from skill runs with 'ibol imitation-set RUN... "
                 "--output FILE' and name the file with --imitation-set (in Python: imitation_set)"
             )
-        self.ways, self.every = load_ways(Path(imitation_set), task.robot)
-        count, size = self.ways.shape[1:]
-        self.target_dim = count * size
-        self.spread = max(float(self.ways.std()), 1e-3)
-        options["horizon"] = count * self.every if options.get("horizon") is None else options["horizon"]
-        super().__init__(task, **options)
+        self.paths, self.every = load_paths(Path(imitation_set), task.robot)
+        count, size = self.paths.shape[1:]
+        self.spread = max(float(self.paths.std()), 1e-3)
         steps = count * self.every
-        if self.horizon != steps:
-            raise IbolError(f"horizon is {self.horizon}, but the ways in {imitation_set} have {steps} steps")
+        if horizon not in (None, steps):
+            raise IbolError(f"horizon is {horizon!r}, but the paths in {imitation_set} have {steps} steps")
+        super().__init__(task, make_body, target_dim=count * size, horizon=steps, **options)
 
     def distance(self, returns: NDArray[np.floating]) -> NDArray[np.floating]:
-        """The root of the mean squared distance to the way."""
+        """The root of the mean squared distance to the path."""
         return np.sqrt(np.maximum(-IMITATION_SCALE * returns, 0.0))
 
-    def places(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
-        """At each step the place of the way that counts next."""
-        ways = observations[:, 0, self.robot_dim :].reshape(len(observations), *self.ways.shape[1:])
+    def targets(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
+        """At each step the place of the path that counts next."""
+        paths = self._paths_of(observations[:, 0, self.robot_dim :])
         following = np.maximum(-(-np.arange(observations.shape[1]) // self.every), 1) - 1
-        return ways[:, following]
+        return paths[:, following]
 
     def _draw(self, locations: Floats, ids: Ints) -> Floats:
-        chosen = [int(self._rngs[i].integers(len(self.ways))) for i in ids]
-        return self.ways[chosen].reshape(len(ids), -1)
+        chosen = [int(self._rngs[i].integers(len(self.paths))) for i in ids]
+        return self.paths[chosen].reshape(len(ids), -1)
 
-    def _judge(self, locations: Floats, targets: Floats, elapsed: Ints) -> Floats:
-        ways = targets.reshape(len(targets), *self.ways.shape[1:])
-        which = np.clip(elapsed // self.every, 1, ways.shape[1]) - 1
-        squared = ((ways[np.arange(len(ways)), which] - locations) ** 2).sum(axis=1)
-        return np.where(elapsed % self.every == 0, -squared / ways.shape[1] / IMITATION_SCALE, 0.0)
+    def _rewards(self, locations: Floats, targets: Floats, elapsed: Ints, ids: Ints) -> Floats:
+        squared = self._squared(locations, targets)
+        which = np.clip(elapsed // self.every, 1, squared.shape[1]) - 1
+        counts = elapsed % self.every == 0
+        return np.where(counts, -squared[np.arange(len(ids)), which] / squared.shape[1] / IMITATION_SCALE, 0.0)
 
-    def _forfeit(self, ids: Ints) -> Floats:
-        # As if it stayed where it was last: to break off must not pay.
-        ways = self._obs[ids, self.robot_dim :].reshape(len(ids), *self.ways.shape[1:])
-        squared = ((ways - self._obs[ids][:, None, self.location_dims]) ** 2).sum(axis=2)
-        due = self.every * (1 + np.arange(ways.shape[1])) >= self._elapsed[ids, None]
-        return -(squared * due).sum(axis=1) / ways.shape[1] / IMITATION_SCALE
+    def _later_rewards(self, locations: Floats, targets: Floats, elapsed: Ints) -> Floats:
+        squared = self._squared(locations, targets)
+        due = self.every * (1 + np.arange(squared.shape[1])) > elapsed[:, None]
+        return -(squared * due).sum(axis=1) / squared.shape[1] / IMITATION_SCALE
 
+    def _squared(self, locations: Floats, targets: Floats) -> Floats:
+        """Squared distances (N, K) of locations (N, k) to all places of their paths."""
+        return ((self._paths_of(targets) - locations[:, None]) ** 2).sum(axis=2)
 
-def make_task(name: str, **options: Any) -> TaskEnv:
-    """The task `name` as a batch; `goal_range` and `imitation_set` are options of the tasks that have them."""
-    task = TASKS[name]
-    refused, kind = ("goal_range", ImitationEnv) if task.goal_range is None else ("imitation_set", GoalEnv)
-    if options.pop(refused, None) is not None:
-        raise IbolError(f"{refused} was given, but {name} has no such thing: leave it out")
-    return kind(task, **options)
+    def _paths_of(self, targets: NDArray[np.floating]) -> NDArray[np.floating]:
+        return targets.reshape(len(targets), *self.paths.shape[1:])
 
 
-def load_ways(file: Path, robot: str) -> tuple[NDArray[np.float64], int]:
-    """Ways (M, K, k) of an imitation set, without their beginnings, and the steps between two of their places."""
+def load_paths(file: Path, robot: str) -> tuple[NDArray[np.float64], int]:
+    """Paths (M, K, k) of an imitation set, without their beginnings, and the steps between two of their places."""
     from ibol.runs import checkpoint  # imports JAX, which nothing else of the environments needs
 
     if not file.exists():
@@ -222,17 +223,5 @@ def load_ways(file: Path, robot: str) -> tuple[NDArray[np.float64], int]:
     if "imitation_set" not in meta:
         raise IbolError(f"{file} is no imitation set: make one with 'ibol imitation-set RUN... --output FILE'")
     if meta["imitation_set"]["env"] != robot:
-        raise IbolError(f"the ways in {file} are those of {meta['imitation_set']['env']}, but the robot is {robot}")
+        raise IbolError(f"the paths in {file} are those of {meta['imitation_set']['env']}, but the robot is {robot}")
     return arrays["locations"][:, 1:].astype(np.float64), int(meta["imitation_set"]["every"])
-
-
-def _body(robot: str, num_envs: int, num_threads: int | None, horizon: int | None) -> BatchedEnv:
-    if robot == "point":
-        return PointEnv(num_envs=num_envs, horizon=horizon, autoreset=AutoresetMode.DISABLED)
-    return RobotEnv(
-        ROBOTS[robot],
-        num_envs=num_envs,
-        num_threads=num_threads,
-        horizon=horizon,
-        autoreset=AutoresetMode.DISABLED,
-    )

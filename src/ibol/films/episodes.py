@@ -82,7 +82,7 @@ def load_episodes(
     elif isinstance(env, TaskEnv):
         found = policy.rollout(_TASK_EPISODES, seed=seed)
         chosen = np.zeros((len(found.states), 0), np.float32)
-        goals = env.places(found.states)
+        goals = env.targets(found.states)
         distances = env.distance(found.returns)
         labels = [f"{distance:.1f} m off" for distance in distances]
         colours = _shades(goals[:, -1])

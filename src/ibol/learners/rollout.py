@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.envs import Batch
+from ibol.envs import VectorizedEnv
 
 Act = Callable[[NDArray[Any], int], Any]
 
@@ -43,7 +43,7 @@ class Trajectories:
         return int(self.lengths.sum())
 
 
-def collect(env: Batch, act: Act, *, seed: int | list[int | None]) -> Trajectories:
+def collect(env: VectorizedEnv, act: Act, *, seed: int | list[int | None]) -> Trajectories:
     """One episode of each of the environment's copies, from a reset with `seed` (or a seed for each).
 
     `act(states, t)` maps the whole batch of current states (N, n) to actions (N, m); make it one jitted call. What it
