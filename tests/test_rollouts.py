@@ -74,7 +74,7 @@ def test_batches_start_where_one_batch_would(run: Path, monkeypatch: pytest.Monk
 def test_the_modes_path_is_that_of_the_loaded_skills(run: Path) -> None:
     found = skill_rollouts(run, trajectories=4, deterministic=True)
     skills = load_skills(run)
-    act = skills.controller(found.latents)
+    act = skills.controller(found.latents, deterministic=True)
     step = found.locations[:, 1] - found.locations[:, 0]
     assert np.allclose(step, 0.1 * act(found.locations[:, 0], 0), atol=1e-6)
 

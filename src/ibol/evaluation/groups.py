@@ -1,20 +1,30 @@
-"""Which runs belong together: those that differ in nothing but the seed and the linearizer below them."""
+"""Which runs belong together: those in which everything that was set is the same but for seeds.
+
+Seeds are the run's own, that of the linearizer below its skills, and that of the skills below a controller.
+"""
 
 import dataclasses
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ibol.downstream.hierarchy import SKILLS_COPY
+from ibol.downstream.hierarchy import SET_COPY, SKILLS_COPY
+from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
-from ibol.runs.directory import RunDirectory
+from ibol.linearizer.policy import LinearizerDescription
+from ibol.runs import checkpoint
+from ibol.runs.directory import RunDirectory, settings_from_json
+from ibol.skills.policy import LINEARIZER_FILE
 from ibol.training.launch import find
 
-_ASIDE = (
-    "linearizer", "skills", "imitation_set", "evaluate_every", "evaluation_trajectories",
-)  # what does not make another setting  # fmt: skip
-_IN_NAME = ("encoder_sees", "policy_sees")
+Identity = dict[str, Any]
+_WATCHED = ("evaluate_every", "evaluation_trajectories", "evaluation_episodes", "num_threads")
+"""Settings that change what is measured of a run and how fast, but not what it learns."""
+_LINEAR = ("point",)  # environments that need no linearizer: IBOL without one is the paper's there
+_WITHOUT = {"no_location": "without location", "location": "of location only"}
 
 
 @dataclass(frozen=True)
@@ -23,9 +33,13 @@ class Group:
 
     env: str
     label: str
-    """The method, and whatever tells the setting from the others' of the same method."""
-    preset: str
+    """The method, and whatever tells the setting from the others' of the same method: for display only."""
     runs: tuple[RunDirectory, ...]
+
+    @property
+    def preset(self) -> str:
+        """The preset of all of them."""
+        return str(self.runs[0].config["preset"])
 
     @property
     def seeds(self) -> list[int]:
@@ -34,20 +48,38 @@ class Group:
 
 
 def group_runs(paths: Sequence[Path]) -> list[Group]:
-    """The runs in groups, in the order in which they were given."""
-    runs = [RunDirectory.open(path) for path in paths]
-    same_method: dict[tuple[str, str], list[RunDirectory]] = {}
-    for run in runs:
-        same_method.setdefault((run.config["env"], method_name(run)), []).append(run)
-    labels: dict[int, str] = {}
-    for (_, name), members in same_method.items():
-        labels |= {id(run): f"{name} {extra}".rstrip() for run, extra in zip(members, _extras(members), strict=True)}
-    groups: dict[tuple[str, str], Group] = {}
-    for run in runs:
-        key = (run.config["env"], labels[id(run)])
-        group = groups.get(key, Group(*key, preset=run.config["preset"], runs=()))
-        groups[key] = dataclasses.replace(group, runs=(*group.runs, run))
-    return list(groups.values())
+    """The runs in groups, in the order in which they were given; no two groups of an environment share a label."""
+    members: dict[str, list[RunDirectory]] = {}
+    identities: dict[str, Identity] = {}
+    names: dict[str, tuple[str, str]] = {}
+    for path in paths:
+        run = RunDirectory.open(path)
+        identity = identity_of(run)
+        key = json.dumps([run.config["env"], identity], sort_keys=True)
+        members.setdefault(key, []).append(run)
+        identities[key], names[key] = identity, (run.config["env"], method_name(run))
+    groups = []
+    for key, runs in members.items():
+        rivals = [identities[other] for other in members if names[other] == names[key]]
+        env, name = names[key]
+        groups.append(Group(env, " ".join([name, *_differences(identities[key], rivals)]), tuple(runs)))
+    return groups
+
+
+def identity_of(run: RunDirectory) -> Identity:
+    """Everything that was set and changes what a run learns, by name; `skills X` and `linearizer X` are those below."""
+    config = run.config
+    found = {"method": run.method, "preset": config["preset"]}
+    env_settings = settings_from_json(EnvSettings, config["env_settings"])
+    found |= _counted(config["settings"]) | _counted(dataclasses.asdict(env_settings))
+    if run.command == "discover":
+        found |= _below("linearizer", *_linearizer(run))
+    if run.command == "downstream":
+        found["imitation_set"] = _imitation_set(run)
+        if found["skills"] != "none":
+            skills = identity_of(RunDirectory.open(run.path / SKILLS_COPY))
+            found |= _below("skills", skills["method"], skills)
+    return found
 
 
 def method_name(run: RunDirectory) -> str:
@@ -55,52 +87,102 @@ def method_name(run: RunDirectory) -> str:
 
     A downstream run is called after the method whose skills it uses.
     """
-    command, settings, skills = run.method, run.config["settings"], run.config.get("skills")
-    title = find(command).title
-    if command == "downstream":
+    settings = run.config["settings"]
+    if run.command == "downstream":
         if settings["skills"] == "none":
             return "SAC"
         chosen = method_name(RunDirectory.open(run.path / SKILLS_COPY))
         return chosen if settings["controller"] == "sac" else f"{chosen} planner"
-    if skills is None:
-        return title
-    name = title
-    if command == "ibol":
-        name += "" if skills["linearized"] or run.config["env"] == "point" else " without linearizer"
-    else:
-        name += "-L" if skills["linearized"] else ""
-    if settings["encoder_sees"] == "location":
-        name += "-XYO" if settings["policy_sees"] == "no_location" else "-XY"
-    elif "no_location" in (settings["encoder_sees"], settings["policy_sees"]):
-        name += " without location"
-    return name
+    if run.command != "discover":
+        return find(run.method).title
+    name, linearized = find(run.method).title, settings["linearizer"] != "none"
+    if run.method != "ibol":
+        name += "-L" if linearized else ""
+    elif not linearized and run.config["env"] not in _LINEAR:
+        name += " without linearizer"
+    return name + _views(settings["encoder_sees"], settings["policy_sees"])
 
 
 def only_env(groups: Sequence[Group]) -> str:
     """The environment of all groups, which must be one."""
-    envs = sorted({group.env for group in groups})
+    envs = envs_of(groups)
     if len(envs) != 1:
         raise IbolError(f"these runs are from {', '.join(envs)}, but this figure compares runs of one environment")
     return envs[0]
 
 
-def _extras(runs: Sequence[RunDirectory]) -> list[str]:
-    """What tells each run's setting from the others': the preset, then settings that vary within a preset."""
-    presets = {run.config["preset"] for run in runs}
-    found = []
-    for run in runs:
-        rivals = [other for other in runs if other.config["preset"] == run.config["preset"]]
-        own = _settings(run)
-        varying = [name for name, value in own.items() if any(_settings(r).get(name) != value for r in rivals)]
-        parts = [run.config["preset"]] if len(presets) > 1 else []
-        found.append(" ".join(parts + [f"{name.rstrip('_')}={_short(own[name])}" for name in varying]))
-    return found
+def envs_of(groups: Sequence[Group]) -> list[str]:
+    """The environments of the groups, each once."""
+    return list(dict.fromkeys(group.env for group in groups))
 
 
-def _settings(run: RunDirectory) -> dict[str, Any]:
-    aside = _ASIDE + _IN_NAME
-    return {name: value for name, value in run.config["settings"].items() if name not in aside}
+def _views(encoder: str, policy: str) -> str:
+    """Who sees what of the state, if not everybody all of it."""
+    if (encoder, policy) == ("location", "all"):
+        return "-XY"
+    if (encoder, policy) == ("location", "no_location"):
+        return "-XYO"
+    if encoder == policy != "all":
+        return f" (encoder and policy {_WITHOUT[encoder]})"
+    said = [f"{who} {_WITHOUT[sees]}" for who, sees in (("encoder", encoder), ("policy", policy)) if sees != "all"]
+    return f" ({', '.join(said)})" if said else ""
 
 
-def _short(value: Any) -> str:
-    return "x".join(map(str, value)) if isinstance(value, list) else str(value)
+def _differences(own: Identity, rivals: Sequence[Identity]) -> list[str]:
+    """What tells a setting from its rivals': the presets, then what varies among those with the same presets.
+
+    What belongs to a linearizer or to skills is compared only with rivals that have the same kind of them.
+    """
+    presets = [name for name in own if name.split(" ")[-1] == "preset" and _varies(name, own, rivals)]
+    shown = [own[name] if name == "preset" else _said(name, own) for name in presets]
+    rivals = [rival for rival in rivals if all(rival.get(name) == own[name] for name in presets)]
+    names = dict.fromkeys(name for rival in (own, *rivals) for name in rival)
+    return shown + [_said(name, own) for name in names if _parent(name, own) and _varies(name, own, rivals)]
+
+
+def _varies(name: str, own: Identity, rivals: Sequence[Identity]) -> bool:
+    alike = [rival for rival in rivals if _parent(name, rival) == _parent(name, own)]
+    return any(rival.get(name) != own.get(name) for rival in alike)
+
+
+def _parent(name: str, identity: Identity) -> Any:
+    """What a name such as `skills linearizer frame` belongs to: the kind of the linearizer; else the method."""
+    return identity.get(name.rpartition(" ")[0] or "method")
+
+
+def _said(name: str, own: Identity) -> str:
+    value = own.get(name, "unset")
+    return f"{name.rstrip('_')}={'x'.join(map(str, value)) if isinstance(value, list) else value}"
+
+
+def _counted(settings: Mapping[str, Any]) -> Identity:
+    return {name: value for name, value in settings.items() if name not in _WATCHED}
+
+
+def _below(name: str, kind: str, identity: Identity) -> Identity:
+    return {name: kind} | {f"{name} {key}": value for key, value in identity.items()}
+
+
+def _linearizer(run: RunDirectory) -> tuple[str, Identity]:
+    """Where the run's linearizer is from (none, bundled, trained), and how it was made, but for its seed."""
+    source = run.config["settings"]["linearizer"]
+    if source == "none":
+        return "none", {}
+    _, header = checkpoint.load(run.path / LINEARIZER_FILE, lambda name: False)
+    made = header["provenance"]
+    source = made.get("source", source).partition(":")[0]
+    description = dataclasses.asdict(LinearizerDescription.from_json(header["linearizer"]))
+    identity = {"preset": made["preset"]} if "preset" in made else {}
+    identity |= _counted(made.get("settings", {})) | _counted(description.pop("env_settings")) | description
+    identity = json.loads(json.dumps(identity))  # lists for tuples, as in config.json
+    return "bundled" if source in ("bundled", run.config["env"]) else "trained", identity
+
+
+def _imitation_set(run: RunDirectory) -> str | None:
+    """A short name for what the run imitates, which depends on nothing but how that was made."""
+    file, named = run.path / SET_COPY, run.config["settings"]["imitation_set"]
+    if not file.exists():
+        return None if named is None else str(named)
+    made = checkpoint.load(file, lambda name: False)[1]["imitation_set"]
+    made = {name: value for name, value in made.items() if name != "versions"}
+    return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:8]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ibol.errors import IbolError
-from ibol.evaluation.groups import Group, group_runs
-from ibol.evaluation.plotting import PlotOptions, count_of, envs_of, setting_of, skill_runs
+from ibol.evaluation.groups import Group, envs_of, group_runs
+from ibol.evaluation.plotting import PlotOptions, count_of, setting_of, skill_runs
 from ibol.evaluation.skills import Row, evaluate_skills
 from ibol.figures.bins import BinsPanel, plot_bins
 from ibol.figures.boxes import BoxPanel, plot_boxes

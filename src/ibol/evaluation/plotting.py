@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from ibol.errors import IbolError
-from ibol.evaluation.groups import Group
+from ibol.evaluation.groups import Group, envs_of
 from ibol.runs.directory import RunDirectory
 
 
@@ -44,11 +44,6 @@ def is_skills(name: str) -> bool:
 def count_of(options: PlotOptions, default: int) -> int:
     """How many trajectories a figure with this default has."""
     return default if options.trajectories is None else options.trajectories
-
-
-def envs_of(groups: Sequence[Group]) -> list[str]:
-    """The environments of the groups, each once."""
-    return list(dict.fromkeys(group.env for group in groups))
 
 
 def setting_of(groups: Sequence[Group]) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 
 from ibol.envs import ROBOTS
 from ibol.errors import IbolError
-from ibol.evaluation.groups import group_runs, method_name
-from ibol.evaluation.plotting import PlotOptions, count_of, envs_of, is_skills, setting_of, skill_runs
+from ibol.evaluation.groups import envs_of, group_runs
+from ibol.evaluation.plotting import PlotOptions, count_of, is_skills, setting_of, skill_runs
 from ibol.evaluation.rollouts import LINE, skill_rollouts
 from ibol.figures.linearizer import plot_traces
 from ibol.figures.orientation import OrientationPanel, plot_orientations
@@ -87,6 +87,7 @@ def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -
     runs, count = skill_runs(names), count_of(options, 32)
     panels, compared = [], set()
     groups = group_runs(runs)
+    labels = {run.path: group.label for group in groups for run in group.runs}
     for run in runs:
         skills = load_skills(run)
         robot = ROBOTS.get(skills.env)
@@ -96,9 +97,9 @@ def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -
         dims = ROTATION[robot.rotation]
         found = skill_rollouts(run, which="line", trajectories=count, seed=options.seed, state_dims=dims)
         directory = RunDirectory.open(run)
-        title = f"{method_name(directory)}, seed {directory.config['seed']}, {count} latents"
+        title = f"{labels[run]}, seed {directory.config['seed']}, {count} latents"
         panels.append(OrientationPanel(title, "latent z₁", found.latents[:, 0], found.locations))
-        source = directory.config["settings"]["linearizer"]
+        source = skills.env, directory.config["settings"]["linearizer"]
         if skills.linearizer is not None and source not in compared:
             compared.add(source)
             goals = np.zeros((count, skills.linearizer.goal_dim), np.float32)

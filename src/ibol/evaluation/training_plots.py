@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ibol.errors import IbolError, unknown
-from ibol.evaluation.groups import group_runs, only_env
+from ibol.evaluation.groups import Group, group_runs, only_env
 from ibol.evaluation.plotting import PlotOptions, count_of, setting_of
 from ibol.evaluation.runs import linearizer_coverage
 from ibol.figures.boxes import BoxPanel, plot_boxes
@@ -26,16 +26,24 @@ def plot_linearizer_rewards(names: Sequence[str], output: Path, options: PlotOpt
             raise IbolError(f"{run} is no run of 'ibol linearize', but this figure compares linearizers")
     groups, count = group_runs(runs), count_of(options, 2000)
     env = only_env(groups)
-    found = linearizer_coverage(
-        [load_linearizer(run) for run in runs], trajectories=count, seed=options.seed, quiet=options.quiet
+    cells = linearizer_coverage(
+        [load_linearizer(run.path) for group in groups for run in group.runs],
+        trajectories=count,
+        seed=options.seed,
+        quiet=options.quiet,
     )
+    names = [_reward_name(group) for group in groups]
     values: dict[str, list[float]] = {}
-    for run, cells in zip(runs, found, strict=True):
-        settings = RunDirectory.open(run).config["settings"]
-        name = f"{settings['reward'].replace('_', '-')} l={settings['macro_length']}"
-        values.setdefault(name, []).append(float(cells))
+    for group, name in zip(groups, names, strict=True):
+        label = name if names.count(name) == 1 else group.label
+        values[label] = [float(cells.pop(0)) for _ in group.runs]
     title = f"State coverage of linearizers by reward, {count} random location goals\n{setting_of(groups)}"
     plot_boxes([[BoxPanel(f"visited cells on {env}", "cells", values)]], output, title=title)
+
+
+def _reward_name(group: Group) -> str:
+    settings = group.runs[0].config["settings"]
+    return f"{settings['reward'].replace('_', '-')} l={settings['macro_length']}"
 
 
 def plot_learning_curves(names: Sequence[str], output: Path, options: PlotOptions) -> None:

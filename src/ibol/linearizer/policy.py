@@ -167,6 +167,17 @@ def bundled() -> dict[str, list[str]]:
     return found
 
 
+def provenance_of(source: str | Path) -> dict[str, Any]:
+    """How the linearizer that `load_linearizer` finds came to be: its run's settings, or what its file says."""
+    path = Path(source)
+    if path.is_dir():
+        config = RunDirectory.open(path).config
+        return {"source": str(source), **{name: config[name] for name in ("preset", "seed", "settings")}}
+    if path.is_file():
+        return dict(checkpoint.load(path, lambda name: False)[1]["provenance"])
+    return {"source": str(source)}
+
+
 def _from_file(path: Path) -> Linearizer:
     arrays, meta = checkpoint.load(path)
     if "linearizer" not in meta:

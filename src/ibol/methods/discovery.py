@@ -20,7 +20,7 @@ from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, find_normalizer, omit
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.linearizer.env import LinearizedEnv
-from ibol.linearizer.policy import Linearizer, bundled, load_linearizer
+from ibol.linearizer.policy import Linearizer, bundled, load_linearizer, provenance_of
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information
 from ibol.metrics.locations import location_spread
@@ -125,7 +125,7 @@ class World:
         """Put the linearizer beside the run's checkpoints, so that the run can be moved and used alone."""
         file = directory / LINEARIZER_FILE
         if self.linearizer is not None and self.config.linearizer != str(file):  # a resumed run has its own already
-            self.linearizer.save(file, {"source": self.config.linearizer})
+            self.linearizer.save(file, provenance_of(self.config.linearizer))
 
 
 class DiscoveryTrainer(Trainer):
