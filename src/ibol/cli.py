@@ -30,7 +30,7 @@ use
   video RUN         film skills, linearizers or policies
   report RUN...     one HTML page with all about runs
   imitation-set RUN...
-                    ways of skills for half_cheetah_imitation to follow
+                    paths of skills for half_cheetah_imitation to follow
 look up
   envs              environments and tasks, and their sizes
   presets [COMMAND] settings of the presets, side by side
@@ -358,13 +358,13 @@ def _imitation_set(argv: list[str]) -> None:
         quiet: bool = False
         """Show no progress."""
 
-    about = "Keep the ways of random skills, for half_cheetah_imitation to follow."
+    about = "Keep the paths of random skills, for half_cheetah_imitation to follow."
     given = _parse(ImitationSet, argv, "imitation-set", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output")
     count = make_imitation_set(
         given.runs, given.output, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
     )
-    print(f"written to {given.output}: {count} ways")
+    print(f"written to {given.output}: {count} paths")
 
 
 def _envs(argv: list[str]) -> None:

@@ -47,7 +47,7 @@ class DownstreamConfig(TrainingConfig, SACFields):
     goal_range: float | None = None
     """Goals are drawn from [-goal_range, goal_range] metres in each dimension (default: the paper's)."""
     imitation_set: str | None = None
-    """The file with the ways to imitate, made by 'ibol imitation-set'."""
+    """The file with the paths to imitate, made by 'ibol imitation-set'."""
     normalizer: Literal["ema", "scaled"] = "ema"
     """How observations are normalised: a moving average, or the robot's statistics, locations by the goals' spread."""
     relative_goals: bool = False
@@ -161,21 +161,21 @@ class Hierarchy:
 
     def keep_sources(self, directory: Path) -> None:
         """Put skills and imitation set into a run's directory, so that it can be moved and used alone."""
-        skills, ways = directory / SKILLS_COPY, directory / SET_COPY
+        skills, paths = directory / SKILLS_COPY, directory / SET_COPY
         if self.skills is not None and Path(self.config.skills) != skills:
             copy_skills(Path(self.config.skills), skills)
-        if self.config.imitation_set is not None and Path(self.config.imitation_set) != ways:
-            temporary = temporary_beside(ways)
+        if self.config.imitation_set is not None and Path(self.config.imitation_set) != paths:
+            temporary = temporary_beside(paths)
             temporary.write_bytes(Path(self.config.imitation_set).read_bytes())
-            temporary.replace(ways)
+            temporary.replace(paths)
 
 
 def use_copies(config: DownstreamConfig, directory: Path) -> DownstreamConfig:
     """Settings that take skills and imitation set from the run itself, wherever they came from."""
-    skills, ways = directory / SKILLS_COPY, directory / SET_COPY
+    skills, paths = directory / SKILLS_COPY, directory / SET_COPY
     if (skills / "config.json").exists():  # written last, so that the copy is whole
         config = dataclasses.replace(config, skills=str(skills))
-    return dataclasses.replace(config, imitation_set=str(ways)) if ways.exists() else config
+    return dataclasses.replace(config, imitation_set=str(paths)) if paths.exists() else config
 
 
 def _find_skills(source: str, robot: str) -> Skills | None:

@@ -1,4 +1,4 @@
-"""The imitation set: ways of random skills of several runs, one file for everybody who is to follow them.
+"""The imitation set: paths of random skills of several runs, one file for everybody who is to follow them.
 
 FILE.safetensors: `locations` (M, K + 1, k), where each episode was at every tenth step from its start on, and `run`
 (M,), the number of the run that it is from; the JSON header names the runs, their methods, the seed and the versions.
@@ -19,19 +19,19 @@ from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive
 from ibol.skills.policy import Skills, skills_of
 
-EVERY = 10  # steps between two places of a way
+EVERY = 10  # steps between two places of a path
 _BATCH = 500  # episodes that are simulated at once
 
 
 def make_imitation_set(
-    paths: Sequence[Path], output: Path, *, trajectories: int = 1000, seed: int = 0, quiet: bool = False
+    sources: Sequence[Path], output: Path, *, trajectories: int = 1000, seed: int = 0, quiet: bool = False
 ) -> int:
-    """Write the ways of `trajectories` random skills (latents from N(0, I)) of each run; returns how many there are."""
-    if not paths:
+    """Write the paths of `trajectories` random skills (latents from N(0, I)) of each run; returns how many there are."""
+    if not sources:
         raise IbolError("name at least one run of 'ibol discover' whose skills to imitate")
     if trajectories < 1:
         raise IbolError(f"trajectories is {trajectories}, but at least 1 is needed")
-    runs = [RunDirectory.open(path) for path in dict.fromkeys(paths)]
+    runs = [RunDirectory.open(path) for path in dict.fromkeys(sources)]
     skills = [skills_of(run) for run in runs]
     env = skills[0].env
     for run, found in zip(runs, skills, strict=True):
@@ -40,20 +40,20 @@ def make_imitation_set(
         if not found.location_dims:
             raise IbolError(f"the skills in {run.path} have no location to be imitated")
     with WorkProgress(len(runs) * trajectories, "episodes", quiet) as progress:
-        ways = [
-            _ways(found, trajectories, derive(seed, "imitation", number), progress)
+        paths = [
+            _paths(found, trajectories, derive(seed, "imitation", number), progress)
             for number, found in enumerate(skills)
         ]
-    if len({way.shape[1:] for way in ways}) > 1:
+    if len({path.shape[1:] for path in paths}) > 1:
         raise IbolError("the runs have episodes of different lengths: a set is of one length")
-    arrays: Arrays = {"locations": np.concatenate(ways), "run": np.repeat(np.arange(len(runs)), trajectories)}
+    arrays: Arrays = {"locations": np.concatenate(paths), "run": np.repeat(np.arange(len(runs)), trajectories)}
     about = {"env": env, "every": EVERY, "trajectories": trajectories, "seed": seed, "versions": versions()}
     about["runs"] = [_provenance(run) for run in runs]
     checkpoint.save(output, arrays, {"imitation_set": about})
     return len(arrays["locations"])
 
 
-def _ways(skills: Skills, trajectories: int, seed: int, progress: WorkProgress) -> NDArray[np.float32]:
+def _paths(skills: Skills, trajectories: int, seed: int, progress: WorkProgress) -> NDArray[np.float32]:
     latents = skills.sample_latents(trajectories, seed)
     parts = []
     for start in range(0, trajectories, _BATCH):

@@ -5,7 +5,7 @@ from a replay buffer. With one decision in an episode this is a contextual bandi
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ from ibol.training.trainer import Epoch, Trainer
 class MetaController:
     """A policy over decisions with all that it needs to act."""
 
-    kind = "controller"
+    kind: Final = "controller"
 
     def __init__(self, hierarchy: Hierarchy, network: sac.Policy, normalizer: Normalizer) -> None:
         self.hierarchy, self.network, self.normalizer = hierarchy, network, normalizer

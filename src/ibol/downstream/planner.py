@@ -7,6 +7,7 @@ knows in the simulator what a controller cannot know before (initial velocities,
 
 import dataclasses
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +111,7 @@ def replay(hierarchy: Hierarchy, env: TaskEnv, plans: NDArray[np.float32]) -> Tr
 class Plans:
     """The best plan for each of the evaluation episodes."""
 
-    kind = "controller"
+    kind: Final = "controller"
 
     def __init__(self, hierarchy: Hierarchy, plans: NDArray[np.float32]) -> None:
         self.hierarchy, self.plans = hierarchy, plans

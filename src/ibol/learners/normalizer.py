@@ -100,7 +100,7 @@ def compute_normalizer(
     if env in ROBOTS and not ROBOTS[env].terminates_when_fallen:
         given["terminate"] = False
     batch = min(trajectories, 500)
-    # An own environment cannot be told to ignore termination: it starts anew, and its states count all the same. So
+    # An own environment cannot be made to ignore termination: it starts anew, and its states count all the same. So
     # does D'Kitty: the authors' numbers are those of upright robots.
     envs = make(env, batch, **given)
     rng = generator(seed, "normalizer")

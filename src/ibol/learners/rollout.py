@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,28 @@ from numpy.typing import NDArray
 from ibol.envs import VectorizedEnv
 
 Act = Callable[[NDArray[Any], int], Any]
+
+
+class Agent(Protocol):
+    """What can act, whatever it is: skills, a linearizer, a policy, or a controller of a task."""
+
+    @property
+    def kind(self) -> Literal["skills", "linearizer", "policy", "controller"]:
+        """What `rollout` asks for first: latents (N, d), goals (N, n), or for the last two a number of episodes."""
+        ...
+
+    @property
+    def env(self) -> str:
+        """The environment that it was made for, or the task."""
+        ...
+
+    def make_env(self, num_envs: int) -> Any:
+        """A batch of that environment for whole episodes."""
+        ...
+
+    def rollout(self, asked: Any, /, *, seed: int = 0) -> "Trajectories":
+        """One whole episode each; `seed` decides initial states and all else that is random."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import jax
 import numpy as np
@@ -60,7 +60,7 @@ class LinearizerDescription:
 class Linearizer:
     """Moves the state in the direction that a goal in [-1, 1]^n asks for, by the mode of its policy."""
 
-    kind = "linearizer"
+    kind: Final = "linearizer"
 
     def __init__(self, description: LinearizerDescription, policy: Policy, normalizer: Normalizer) -> None:
         self.description, self.env_settings = description, description.env_settings

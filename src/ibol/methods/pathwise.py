@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-_RIDGE = 1e-4  # of the mean square of what the next state is told from
+_RIDGE = 1e-4  # of the mean square of the regressors
 
 
 class LinearDynamics(NamedTuple):
@@ -25,11 +25,13 @@ def fit_dynamics(states: Array, actions: Array, lengths: Array) -> LinearDynamic
     """By least squares, from trajectories of states (..., T, k) and actions (..., T, m) with valid lengths (...,)."""
     now, after = states[..., :-1, :], states[..., 1:, :]
     valid = (jnp.arange(1, states.shape[-2]) < lengths[..., None])[..., None]
-    told = jnp.where(valid, jnp.concatenate([now, actions[..., :-1, :], jnp.ones_like(now[..., :1])], axis=-1), 0.0)
-    told = told.reshape(-1, told.shape[-1])
-    moments = told.T @ told
+    regressors = jnp.where(
+        valid, jnp.concatenate([now, actions[..., :-1, :], jnp.ones_like(now[..., :1])], axis=-1), 0.0
+    )
+    regressors = regressors.reshape(-1, regressors.shape[-1])
+    moments = regressors.T @ regressors
     moments += _RIDGE * jnp.trace(moments) / len(moments) * jnp.eye(len(moments))
-    found = jnp.linalg.solve(moments, told.T @ (after - now).reshape(-1, now.shape[-1]))
+    found = jnp.linalg.solve(moments, regressors.T @ (after - now).reshape(-1, now.shape[-1]))
     count = now.shape[-1]
     return LinearDynamics(jnp.eye(count) + found[:count], found[count:-1])
 

@@ -5,7 +5,7 @@ buffer or, without one, on the epoch's own transitions.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import jax
 import numpy as np
@@ -132,7 +132,7 @@ class SACTrainer(Trainer):
 class SACPolicy:
     """A trained policy with its normaliser."""
 
-    kind = "policy"
+    kind: Final = "policy"
 
     def __init__(
         self,

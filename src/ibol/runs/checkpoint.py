@@ -1,7 +1,7 @@
 """Checkpoints: one safetensors file with arrays and JSON, written atomically and checked when read.
 
 A checkpoint never holds code: loading one from anywhere can at worst fail. Every array and the JSON carry a SHA-256, so
-that a truncated or altered file is told from a good one.
+that a truncated or altered file is recognised.
 """
 
 import contextlib

@@ -14,7 +14,7 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
     """A Gymnasium environment on top of skills, for any reinforcement-learning library.
 
     One step holds a latent in [-2, 2]^d, or the number of a discrete skill, for `hold` macro steps of the skill policy
-    (its mode); the reward is the sum of the environment's own rewards on the way, the observation the raw state.
+    (its mode); the reward is the sum of the environment's own rewards meanwhile, the observation the raw state.
 
     Args:
         skills: skills, or the run directory that holds them.

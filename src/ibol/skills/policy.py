@@ -8,7 +8,7 @@ found = skills.rollout(latents, seed=0)              # found.states (100, horizo
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import jax
 import numpy as np
@@ -78,7 +78,7 @@ class SkillDescription:
 class Skills:
     """A skill policy that can act: each latent z is one skill."""
 
-    kind = "skills"
+    kind: Final = "skills"
 
     def __init__(
         self, description: SkillDescription, network: Policy, normalizer: Normalizer, linearizer: Linearizer | None

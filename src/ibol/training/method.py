@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ibol.envs.settings import EnvSettings
+from ibol.learners.rollout import Agent
 from ibol.runs.directory import RunDirectory
 from ibol.training.trainer import Trainer
 
@@ -20,7 +21,7 @@ class Method:
     """The frozen dataclass of its settings."""
     trainer: Callable[[str, EnvSettings, Any, int], Trainer]
     """A trainer at epoch 0, from the environment's name and settings, the method's settings and the seed."""
-    load: Callable[[RunDirectory], Any]
+    load: Callable[[RunDirectory], Agent]
     """What a run has learned, ready to act."""
     sources: tuple[str, ...] = ()
     """Settings that may name a run or file, of which the run keeps a copy."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ibol.bounds import Count, Fraction, Natural, Positive
 from ibol.learners.adam import linear_decay
 from ibol.learners.normalizer import Normalizer, epoch_weight
+from ibol.learners.rollout import Agent
 from ibol.runs.checkpoint import Arrays
 
 
@@ -66,7 +67,7 @@ class Trainer(ABC):
         """Collect whole episodes and learn from them; `epoch` counts from 0."""
 
     @abstractmethod
-    def agent(self) -> Any:
+    def agent(self) -> Agent:
         """What has been learned so far, ready to act."""
 
     @abstractmethod
