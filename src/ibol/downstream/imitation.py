@@ -26,7 +26,7 @@ _BATCH = 500  # episodes that are simulated at once
 def make_imitation_set(
     sources: Sequence[Path], output: Path, *, trajectories: int = 1000, seed: int = 0, quiet: bool = False
 ) -> int:
-    """Write the paths of `trajectories` random skills (latents from N(0, I)) of each run; returns how many there are."""
+    """Write the paths of `trajectories` random skills of each run; returns how many there are."""
     if not sources:
         raise IbolError("name at least one run of 'ibol discover' whose skills to imitate")
     if trajectories < 1:

@@ -2,7 +2,7 @@
 
 Actions that were taken move along with the policy (`ScaledBeta.transport`), and the states after them by a linear model
 of the environment that is fitted to the trajectories themselves. The policy that collected the trajectories moves
-nothing: the model gives the gradient alone, never a value.
+nothing: at the first gradient step the model gives the gradient alone, and not the value.
 """
 
 from typing import NamedTuple
@@ -25,10 +25,8 @@ def fit_dynamics(states: Array, actions: Array, lengths: Array) -> LinearDynamic
     """By least squares, from trajectories of states (..., T, k) and actions (..., T, m) with valid lengths (...,)."""
     now, after = states[..., :-1, :], states[..., 1:, :]
     valid = (jnp.arange(1, states.shape[-2]) < lengths[..., None])[..., None]
-    regressors = jnp.where(
-        valid, jnp.concatenate([now, actions[..., :-1, :], jnp.ones_like(now[..., :1])], axis=-1), 0.0
-    )
-    regressors = regressors.reshape(-1, regressors.shape[-1])
+    regressors = jnp.concatenate([now, actions[..., :-1, :], jnp.ones_like(now[..., :1])], axis=-1)
+    regressors = jnp.where(valid, regressors, 0.0).reshape(-1, regressors.shape[-1])
     moments = regressors.T @ regressors
     moments += _RIDGE * jnp.trace(moments) / len(moments) * jnp.eye(len(moments))
     found = jnp.linalg.solve(moments, regressors.T @ (after - now).reshape(-1, now.shape[-1]))
