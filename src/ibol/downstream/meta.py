@@ -26,6 +26,8 @@ from ibol.seeding import derive
 class MetaController:
     """A policy over decisions with all that it needs to act."""
 
+    kind = "controller"
+
     def __init__(self, hierarchy: Hierarchy, network: sac.Policy, normalizer: Normalizer) -> None:
         self.hierarchy, self.network, self.normalizer = hierarchy, network, normalizer
         self.env, self.env_settings = hierarchy.task.name, hierarchy.env_settings

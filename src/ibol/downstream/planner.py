@@ -117,6 +117,8 @@ def replay(hierarchy: Hierarchy, env: TaskEnv, plans: NDArray[np.float32]) -> Tr
 class Plans:
     """The best plan for each of the evaluation episodes."""
 
+    kind = "controller"
+
     def __init__(self, hierarchy: Hierarchy, plans: NDArray[np.float32]) -> None:
         self.hierarchy, self.plans = hierarchy, plans
         self.env, self.env_settings = hierarchy.task.name, hierarchy.env_settings

@@ -60,6 +60,8 @@ class LinearizerDescription:
 class Linearizer:
     """Moves the state in the direction that a goal in [-1, 1]^n asks for, by the mode of its policy."""
 
+    kind = "linearizer"
+
     def __init__(self, description: LinearizerDescription, policy: Policy, normalizer: Normalizer) -> None:
         self.description = description
         self.policy = policy

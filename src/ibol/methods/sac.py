@@ -139,6 +139,8 @@ class SACTrainer:
 class SACPolicy:
     """A trained policy with its normaliser."""
 
+    kind = "policy"
+
     def __init__(
         self,
         env: str,

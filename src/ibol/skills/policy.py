@@ -78,6 +78,8 @@ class SkillDescription:
 class Skills:
     """A skill policy that can act: each latent z is one skill."""
 
+    kind = "skills"
+
     def __init__(
         self, description: SkillDescription, network: Policy, normalizer: Normalizer, linearizer: Linearizer | None
     ) -> None:
