@@ -22,7 +22,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ibol.evaluation.groups import Group, group_runs
-from ibol.evaluation.skill_plots import random_skills
+from ibol.evaluation.plots.skills import random_skills
 from ibol.evaluation.skills import evaluate_skills
 from ibol.figures.common import method_colours, save
 from ibol.figures.skills import plot_skill_rows
@@ -31,7 +31,7 @@ from report import write_json
 
 METHODS = ("ibol", "diayn", "valor", "dads")
 SETTINGS = ("epochs", "episodes_per_epoch", "linearizer", "hidden")
-# A random policy does not heed z. The best guess of it is then its prior, and no latent predicts a step better.
+# A random policy ignores z. The best guess of it is then its prior, and no latent predicts a step better.
 OBJECTIVES = {
     "diayn": ("intrinsic_reward", "log q(z | s') - log p(z)", lambda latents: 0.0),
     "valor": ("decoder", "log p(z | s₀ … s_T-1)", lambda latents: -0.5 * latents * math.log(2 * math.pi * math.e)),
@@ -55,20 +55,13 @@ def about(run: RunDirectory) -> dict[str, Any]:
 def table(paths: Sequence[Path], trajectories: int) -> list[dict[str, Any]]:
     """The measures of all runs, of untrained and random policies, and the means over runs of one setting."""
     runs = {str(path): RunDirectory.open(path) for path in paths}
-    # Random goals are the same for all methods on a linearizer; untrained policies are shown of one method only.
-    worlds = {(run.config["env"], _linearizer(run)): run.path for run in reversed(runs.values())}
     rows = []
-    for row in evaluate_skills(paths, trajectories=trajectories, references=list(worlds.values()), quiet=True):
+    for row in evaluate_skills(paths, trajectories=trajectories, quiet=True):
         run = runs.get(row["run"])
         known = about(run) if run is not None and row["policy"] == "skills" else {}
         name = Path(row["run"]).name if run is not None else row["run"]
         rows.append({**row, "run": name, **known})
     return rows
-
-
-def _linearizer(run: RunDirectory) -> str:
-    name: str = run.config["settings"]["linearizer"]
-    return "bundled:0" if name == "bundled" else name
 
 
 def by_env(groups: Sequence[Group]) -> dict[str, list[Group]]:
@@ -103,19 +96,19 @@ def objectives(groups: Sequence[Group], output: Path) -> None:
     figure = Figure(figsize=(4.2 * len(methods), 3.2 * len(envs)), layout="constrained")
     for line, (env, members) in zip(figure.subplots(len(envs), len(methods), squeeze=False), envs.items(), strict=True):
         for axes, method in zip(line, methods, strict=True):
-            found = _of(members, method)
-            if not found:
+            drawn = _of(members, method)
+            if not drawn:
                 axes.set_axis_off()
                 continue
             metric, formula, random = OBJECTIVES[method]
-            colours = method_colours([group.label for group in found])
-            for group in found:
+            colours = method_colours([group.label for group in drawn])
+            for group in drawn:
                 for number, run in enumerate(group.runs):
                     logged = [(row["env_steps"], row[metric]) for row in run.metrics()]
                     steps, values = np.array(logged).T
                     label = group.label if number == 0 else None
                     axes.plot(steps / 1e6, values, color=colours[group.label], label=label, linewidth=0.9)
-            chance = random(found[0].runs[0].config["skills"]["latent_dim"])
+            chance = random(drawn[0].runs[0].config["skills"]["latent_dim"])
             axes.axhline(chance, color="#777777", linestyle="--", linewidth=1, label="random policy")
             axes.set_title(f"{method.upper()} on {env}", fontsize=10)
             axes.set(xlabel="million environment steps", ylabel=f"{formula} (nats)")

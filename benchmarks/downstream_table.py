@@ -19,14 +19,14 @@ from ibol.tables import evaluation_tables, show
 from report import write_json
 
 
-def train(folder: Path, task: str, skills: str, ways: Path, options: list[str]) -> Path:
+def train(folder: Path, task: str, skills: str, imitation_set: Path, options: list[str]) -> Path:
     """One run, or what is left of it."""
     planner = ["planner"] if "planner" in options else []
     path = folder / "-".join([task, Path(skills).name, *planner])
     if (path / "config.json").exists():
         ibol(["resume", str(path)])
         return path
-    imitated = ["--imitation-set", str(ways)] if TASKS[task].goal_range is None else []
+    imitated = ["--imitation-set", str(imitation_set)] if TASKS[task].goal_range is None else []
     ibol(["downstream", task, "--skills", skills, "--run-dir", str(path), *imitated, *options])
     return path
 
@@ -43,17 +43,17 @@ def main() -> None:
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     robots = {run: RunDirectory.open(run).config["env"] for run in args.runs}
-    ways = args.folder / "imitation.safetensors"
-    if not ways.exists() and any(TASKS[task].goal_range is None for task in args.tasks):
-        make_imitation_set([run for run, robot in robots.items() if robot == "half_cheetah"], ways)
+    imitation_set = args.folder / "imitation.safetensors"
+    if not imitation_set.exists() and any(TASKS[task].goal_range is None for task in args.tasks):
+        make_imitation_set([run for run, robot in robots.items() if robot == "half_cheetah"], imitation_set)
     options = ["--preset", args.preset, *(["--epochs", str(args.epochs)] if args.epochs else [])]
     made = []
     for task in args.tasks:
         fitting = [str(run) for run, robot in robots.items() if robot == TASKS[task].robot]
-        made += [train(args.folder, task, skills, ways, options) for skills in (*fitting, "none")]
+        made += [train(args.folder, task, skills, imitation_set, options) for skills in (*fitting, "none")]
         if args.planner:
             planning = ["--preset", args.preset, "--controller", "planner"]
-            made += [train(args.folder, task, skills, ways, planning) for skills in fitting]
+            made += [train(args.folder, task, skills, imitation_set, planning) for skills in fitting]
     rows = evaluate_runs(made)
     for table in evaluation_tables(rows):
         show(table)

@@ -52,8 +52,8 @@ def measure(run: Path, trajectories: int, rounds: int) -> dict[str, float]:
             bare(skills, piece, seed=1 + number)
         rates["bare"].append(steps / (time.perf_counter() - began))
     ratios = [mine / other for mine, other in zip(*rates.values(), strict=True)]
-    found = {f"{name}_steps_per_second": statistics.median(values) for name, values in rates.items()}
-    return {**found, "ratio": statistics.median(ratios), "trajectories": trajectories}
+    medians = {f"{name}_steps_per_second": statistics.median(values) for name, values in rates.items()}
+    return {**medians, "ratio": statistics.median(ratios), "trajectories": trajectories}
 
 
 def main() -> None:

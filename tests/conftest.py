@@ -3,10 +3,12 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ibol.cli import main
+from ibol.runs.directory import RunDirectory
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +17,20 @@ def point_skills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("shared") / "ibol"
     main(["discover", "point", "--preset", "smoke", "--epochs", "2", "--quiet", "--run-dir", str(run)])
     return run
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The runs whose checkpoints were loaded, one entry each time."""
+    loaded: list[Path] = []
+    load = RunDirectory.load_checkpoint
+
+    def counted(run: RunDirectory, *args: Any) -> Any:
+        loaded.append(run.path)
+        return load(run, *args)
+
+    monkeypatch.setattr(RunDirectory, "load_checkpoint", counted)
+    return loaded
 
 
 def copy_run(run: Path, copy: Path, **changes: object) -> Path:

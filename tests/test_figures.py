@@ -7,8 +7,10 @@ import pytest
 
 from conftest import copy_run
 from ibol.cli import main
-from ibol.evaluation import metric_plots, skill_plots, training_plots
 from ibol.evaluation.groups import group_runs
+from ibol.evaluation.plots import measures, training
+from ibol.evaluation.plots import skills as skill_plots
+from ibol.evaluation.plots.common import PlotOptions
 from ibol.figures.common import method_colours
 from ibol.figures.orientation import torso_axis
 
@@ -69,11 +71,11 @@ def test_trajectories_in_every_format(runs: Path, tmp_path: Path) -> None:
 
 def test_boxes_show_every_run(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
-    monkeypatch.setattr(metric_plots, "plot_boxes", lambda panels, output, title: shown.append((panels, title)))
-    monkeypatch.setattr(metric_plots, "plot_bins", lambda panels, output, title: shown.append((panels, title)))
-    options = metric_plots.PlotOptions(trajectories=16, quiet=True)
+    monkeypatch.setattr(measures, "plot_boxes", lambda panels, output, title: shown.append((panels, title)))
+    monkeypatch.setattr(measures, "plot_bins", lambda panels, output, title: shown.append((panels, title)))
+    options = PlotOptions(trajectories=16, quiet=True)
     names = [str(run) for run in skills(runs)]
-    metric_plots.plot_metric_boxes(names, tmp_path / "x.png", options)
+    measures.plot_measures_over_runs(names, tmp_path / "x.png", options)
     (panels, title) = shown[0]
     assert "3 runs, preset smoke, seeds 0, 1" in title
     assert "32 bins, 16 skills" in title
@@ -82,7 +84,7 @@ def test_boxes_show_every_run(runs: Path, tmp_path: Path, monkeypatch: pytest.Mo
         for how in ("published", "minus chance", "from neighbours")
     ]
     assert {label: len(values) for label, values in panels[0][0].values.items()} == {"IBOL": 2, "DIAYN": 1}
-    metric_plots.plot_bins_sweep(names, tmp_path / "x.png", options)
+    measures.plot_measures_over_bins(names, tmp_path / "x.png", options)
     ((sweep,), _) = shown[1]
     by_bins = sweep[0].values["IBOL", "published"]
     assert sorted(by_bins) == [8, 16, 32, 64, 128]
@@ -100,7 +102,7 @@ def test_figures_of_several_methods(runs: Path, tmp_path: Path, figure: str) -> 
 def test_returns_are_those_of_the_skills(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
     monkeypatch.setattr(skill_plots, "plot_returns", lambda rows, output, title: shown.append(rows))
-    options = skill_plots.PlotOptions(trajectories=16, quiet=True)
+    options = PlotOptions(trajectories=16, quiet=True)
     skill_plots.plot_return_bars([str(run) for run in skills(runs)], tmp_path / "x.png", options)
     ((row,),) = shown
     assert [len(panel.returns) for panel in row] == [2, 1]
@@ -109,22 +111,42 @@ def test_returns_are_those_of_the_skills(runs: Path, tmp_path: Path, monkeypatch
 
 def test_curves_are_aligned_by_epoch(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
-    monkeypatch.setattr(training_plots, "plot_curves", lambda curves, output, **words: shown.append((curves, words)))
+    monkeypatch.setattr(training, "plot_curves", lambda curves, output, **words: shown.append((curves, words)))
     for against in ("env_steps", "minutes"):
-        options = training_plots.PlotOptions(metric="episode_length", against=against)
-        training_plots.plot_learning_curves([str(run) for run in skills(runs)], tmp_path / "x.png", options)
+        options = PlotOptions(metric="episode_length", against=against)
+        training.plot_learning_curves([str(run) for run in skills(runs)], tmp_path / "x.png", options)
     (ibol, diayn), words = shown[0]
-    assert words["ylabel"] == "episode_length"
+    assert words["ylabel"] == "episode_length", "a metric without an entry is called by its own name"
     assert ibol.y.tolist() == [[50.0, 50.0]] * 2
     assert np.all(np.diff(ibol.x, axis=1) > 0)
     assert np.all(np.diff(shown[1][0][0].x, axis=1) > 0)
     assert diayn.y.shape == (1, 2)
 
 
+def test_axes_are_labelled_with_the_catalogues_units(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = []
+    monkeypatch.setattr(training, "plot_curves", lambda curves, output, **words: shown.append(words))
+    options = PlotOptions(metric="evaluation/spread")
+    training.plot_learning_curves([str(run) for run in skills(runs)[:1]], tmp_path / "x.png", options)
+    assert shown[0]["ylabel"] == "evaluation/spread (m)"
+    assert shown[0]["title"].startswith("spread of the ends on point\n")
+
+
 def test_linearizers_are_compared_by_reward_and_macro_length(runs: Path, tmp_path: Path) -> None:
     content = draw("linearizer-rewards", [runs / "lin-1", runs / "lin-10"], tmp_path / "lin.svg", *FEW)
     assert content.count(b"<!-- inner") >= 2
     assert content.count(b"l=10") >= 1
+    longer = copy_run(runs / "lin-10", tmp_path / "longer", epochs=4)
+    content = draw("linearizer-rewards", [runs / "lin-10", longer], tmp_path / "both.svg", *FEW)
+    assert content.count(b"epochs=4") >= 1, "linearizers that differ otherwise are not one box"
+
+
+def test_traces_of_linearizers(runs: Path, tmp_path: Path) -> None:
+    content = draw("trajectories", [runs / "lin-1", runs / "lin-10"], tmp_path / "lin.svg", *FEW)
+    assert content.count(b"point linearizer (") == 2
+    assert content.count(b"<!-- mean ") == 2
 
 
 @pytest.mark.slow

@@ -130,8 +130,8 @@ def test_a_plain_policy_has_one_tile_and_no_latents(tmp_path: Path, capsys: pyte
 
 
 def test_a_chart_puts_places_where_they_are() -> None:
-    ways = np.array([[[0.0, 0.0], [2.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
-    picture = Chart(ways, np.array([[1.0, 0, 0], [0, 0, 1.0]]), 200, 100, 0.05).draw(1).astype(int)
+    paths = np.array([[[0.0, 0.0], [2.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
+    picture = Chart(paths, np.array([[1.0, 0, 0], [0, 0, 1.0]]), 200, 100, 0.05).draw(1).astype(int)
     red = (picture[..., 0] > 200) & (picture[..., 2] < 60)
     blue = (picture[..., 2] > 200) & (picture[..., 0] < 60)
     assert np.argwhere(red)[:, 1].mean() > np.argwhere(blue)[:, 1].mean() + 20  # further right
@@ -193,7 +193,7 @@ def test_the_camera_goes_with_the_robot_over_a_floor_that_repeats(gl: str) -> No
     bent[:, 3:9] += 0.5
     grey = np.full(3, 0.5)
     with Stage(ROBOTS["half_cheetah"], 96, 72) as stage:
-        here, there, other = (stage.draw(way[-1:], grey).astype(int) for way in (states, moved, bent))
+        here, there, other = (stage.draw(path[-1:], grey).astype(int) for path in (states, moved, bent))
         walked = stage.draw(np.stack([moved[0], states[0]]), np.array([1.0, 0.0, 0.0])).astype(int)
     assert abs(here - there).mean() < 0.05
     assert abs(here - other).mean() > 0.5

@@ -61,13 +61,13 @@ def test_it_holds_all_and_asks_for_nothing(page: Path) -> None:
 
 def test_trajectories_are_those_that_were_measured(page: Path, runs: list[Path]) -> None:
     found = data_of(page)["runs"]
-    assert [len(run["ways"]) for run in found] == [4, 4, 1]
-    ways = found[0]["ways"][0]
+    assert [len(run["pictures"]) for run in found] == [4, 4, 1]
+    picture = found[0]["pictures"][0]
     kept = skill_rollouts(runs[0], trajectories=40)
-    drawn = ways["scale"] * np.array(ways["paths"]).reshape(40, -1, 2)
-    np.testing.assert_allclose(drawn, kept.locations[:, ways["steps"]], atol=ways["scale"])
-    np.testing.assert_allclose(ways["latents"], kept.latents, atol=0.006)
-    assert found[2]["ways"][0]["latents"][0] == []
+    drawn = picture["scale"] * np.array(picture["paths"]).reshape(40, -1, 2)
+    np.testing.assert_allclose(drawn, kept.locations[:, picture["steps"]], atol=picture["scale"])
+    np.testing.assert_allclose(picture["latents"], kept.latents, atol=0.006)
+    assert found[2]["pictures"][0]["latents"][0] == []
 
 
 def test_settings_that_differ_are_marked_and_references_stand_beside(page: Path) -> None:
@@ -77,6 +77,15 @@ def test_settings_that_differ_are_marked_and_references_stand_beside(page: Path)
     assert 'class="other">0.01<' in row.group(1)
     assert "before training" in text
     assert "random policy" in text
+    assert '<th scope="col">accuracy ↑</th>' in text
+    assert (
+        "<dt>spread</dt><dd>root mean square distance of the ends from their mean, in m; higher is better</dd>" in text
+    )
+
+
+def test_every_run_is_loaded_once(runs: list[Path], tmp_path: Path, loads: list[Path]) -> None:
+    write_report(runs, tmp_path / "page.html", trajectories=40, quiet=True)
+    assert sorted(loads) == sorted(runs)
 
 
 def test_the_command_makes_the_run_again(runs: list[Path], tmp_path: Path) -> None:
@@ -155,11 +164,11 @@ def test_a_browser_shows_it(browser: Any, page: Path) -> None:
 
     browser.get(page.as_uri())
     assert browser.get_log("browser") == []
-    ways, plots = find("#ways-figures figure"), find("svg.plot")
-    assert len(ways) == 3
+    figures, plots = find("#trajectory-figures figure"), find("svg.plot")
+    assert len(figures) == 3
     for drawn in [*plots, *find("video")]:
         assert min(drawn.rect["width"], drawn.rect["height"]) > 50
-    reach = [max(way.rect["width"], way.rect["height"]) for way in find(".way")]
+    reach = [max(path.rect["width"], path.rect["height"]) for path in find(".path")]
     assert min(reach) > 0
     assert max(reach) > 20
     assert len(find("#curve-figures figure")) >= 4
@@ -167,10 +176,10 @@ def test_a_browser_shows_it(browser: Any, page: Path) -> None:
         "return Array.from(document.querySelectorAll('video')).every((film) => film.error === null)"
     )
 
-    said = ways[0].find_element(By.CSS_SELECTOR, ".said")
+    said = figures[0].find_element(By.CSS_SELECTOR, ".said")
     assert said.text == "40 trajectories"
     chosen = "return document.querySelectorAll('.on').length"
-    picture, plane = ways[0].find_elements(By.CSS_SELECTOR, "svg.plot")
+    picture, plane = figures[0].find_elements(By.CSS_SELECTOR, "svg.plot")
     for place in (picture, plane):
         ActionChains(browser).move_to_element(place).perform()
         assert re.match(r"z = \(-?[\d.]+, -?[\d.]+\): ends at ", said.text)
@@ -186,7 +195,7 @@ def test_a_browser_shows_it(browser: Any, page: Path) -> None:
     assert said.text.startswith("z = (")
     assert said.text != first
     find("input[type=radio]")[1].click()
-    assert ways[0].find_element(By.CSS_SELECTOR, ".said").text == "16 trajectories"
+    assert figures[0].find_element(By.CSS_SELECTOR, ".said").text == "16 trajectories"
 
     browser.set_window_size(400, 800)
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")

@@ -12,7 +12,7 @@ from ibol.evaluation import rollouts
 from ibol.evaluation.rollouts import Rollouts, skill_rollouts
 from ibol.runs.progress import WorkProgress
 from ibol.skills import load_skills
-from ibol.skills.latents import Gaussian
+from ibol.skills.latents import Gaussian, OneHot, Prior, Sphere
 
 
 @pytest.fixture
@@ -55,7 +55,10 @@ def test_they_are_simulated_once_for_all_that_decides_them(run: Path, simulation
 
 def test_latents_are_those_of_the_figures(run: Path) -> None:
     found = skill_rollouts(run, which="eight", trajectories=24)
-    assert np.array_equal(found.latents, np.repeat(Gaussian(2).shown(), 3, axis=0))
+    assert np.array_equal(found.latents, np.tile(Gaussian(2).shown(), (3, 1))), "in turn"
+    ordered = found.by_latent()
+    assert np.array_equal(ordered.latents, np.repeat(Gaussian(2).shown(), 3, axis=0))
+    assert np.array_equal(ordered.ends[:3], found.ends[[0, 8, 16]])
     line = skill_rollouts(run, which="line", trajectories=9)
     assert np.allclose(line.latents[:, 0], np.arange(-4, 5))
     assert np.all(line.latents[:, 1] == 0)
@@ -63,12 +66,51 @@ def test_latents_are_those_of_the_figures(run: Path) -> None:
         skill_rollouts(run, which="eight", trajectories=7)
 
 
-def test_batches_start_where_one_batch_would(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = skill_rollouts(run, trajectories=20, deterministic=True)
+def first(found: Rollouts, count: int) -> Rollouts:
+    return found.chosen(slice(count))
+
+
+@pytest.mark.parametrize("which", ["random", "eight"])
+@pytest.mark.parametrize("policy", rollouts.POLICIES)
+def test_fewer_are_the_first_of_many(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulations: list[int], policy: str, which: str
+) -> None:
+    """Whether they are simulated alone, taken from a larger file, or the start of what is simulated later."""
+    monkeypatch.setattr(rollouts, "BATCH", 32)
+    fresh = [copy_run(run, tmp_path / f"copy{count}") for count in (24, 80)]
+    options = {"policy": policy, "which": which}
+    few = skill_rollouts(fresh[0], trajectories=24, **options)  # type: ignore[arg-type]
+    many = skill_rollouts(fresh[1], trajectories=80, **options)  # type: ignore[arg-type]
+    assert len(many.latents) == 80
+    assert same(first(many, 24), few)
+    assert len(simulations) == 2
+    assert same(skill_rollouts(fresh[1], trajectories=24, **options), few)  # type: ignore[arg-type]
+    assert len(simulations) == 2, "from the larger file"
+    assert same(skill_rollouts(fresh[0], trajectories=80, **options), many)  # type: ignore[arg-type]
+    assert len(simulations) == 3
+    assert len(list((fresh[0] / "evaluation").iterdir())) == 1, "the larger takes the smaller one's place"
+
+
+def test_only_what_is_missing_is_simulated(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "BATCH", 8)
-    pieces = skill_rollouts(run, trajectories=20, deterministic=True)
-    assert np.array_equal(pieces.locations[:, 0], whole.locations[:, 0])
-    assert np.allclose(pieces.locations, whole.locations, atol=1e-5)
+    batches: list[int] = []
+    collect = rollouts.collect
+
+    def counted(env: object, *args: object, **kwargs: object) -> object:
+        batches.append(env.num_envs)  # type: ignore[attr-defined]
+        return collect(env, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rollouts, "collect", counted)
+    skill_rollouts(run, trajectories=20)
+    assert batches == [8, 8, 4]
+    skill_rollouts(run, trajectories=30)
+    assert batches[3:] == [8, 6]
+
+
+@pytest.mark.parametrize("prior", [Gaussian(2), Gaussian(3), OneHot(5), Sphere(2)])
+def test_few_latents_are_the_first_of_many(prior: Prior) -> None:
+    few, many = (prior.draw(np.random.default_rng(7), count) for count in (37, 500))
+    assert np.array_equal(many[:37], few)
 
 
 def test_the_modes_path_is_that_of_the_loaded_skills(run: Path) -> None:

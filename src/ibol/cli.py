@@ -247,7 +247,7 @@ def _evaluate(argv: list[str]) -> None:
 
 def _plot(argv: list[str]) -> None:
     from ibol.evaluation.plots import FIGURES, plot_runs
-    from ibol.evaluation.plotting import PlotOptions
+    from ibol.evaluation.plots.common import PlotOptions
     from ibol.evaluation.runs import check_free
 
     choices: Any = Literal[tuple(FIGURES)]

@@ -10,11 +10,12 @@ from rich.table import Table
 
 from ibol import presets
 from ibol.envs import ENVS, make, names, sizes
+from ibol.evaluation.rows import cell
 from ibol.learners.normalizer import Normalizer
+from ibol.metrics.catalogue import find_metric
 from ibol.training.launch import find
 
 _APART = ("run", "env", "method", "policy", "intervals")
-_HEADERS = {"information": "I", "corrected": "corrected I", "neighbour_information": "neighbour I"}
 
 
 def show(table: Table) -> None:
@@ -62,28 +63,25 @@ def normalizer_table(env: str, normalizer: Normalizer) -> Table:
 
 def evaluation_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
     """One table for the runs that were measured by the same numbers; skills have two, of information and behaviour."""
-    tables: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    tables: dict[tuple[str, ...], dict[Any, list[str]]] = {}
     for row in rows:
-        names = [name for name in row if name not in _APART]
-        if "bins" not in row:
-            views = [names]
-        else:
-            informs = [
-                name for name in names if name in ("bins", "corrected") or "information" in name or "sepin" in name
-            ]
+        who, names = _who(row), [name for name in row if name not in _APART]
+        views = [names]
+        if "bins" in row:
+            informs = [name for name in names if name == "bins" or find_metric(name).kind == "information"]
             views = [informs, [name for name in names if name not in informs]]
         for view in views:
-            lines = tables.setdefault(tuple(view), [])
-            line = {**_who(row), **{_HEADERS.get(name, name.replace("_", " ")): _cell(row, name) for name in view}}
-            if line not in lines:  # behaviour is the same for any bins, references often for several runs
-                lines.append(line)
-    found = []
-    for lines in tables.values():
-        table = Table(*lines[0])
-        for line in lines:
-            table.add_row(*line.values())
-        found.append(table)
-    return found
+            lines = tables.setdefault((*who, *(find_metric(name).column for name in view)), {})
+            # Behaviour is the same for any number of bins; everything else is a line of its own.
+            which = tuple(row.get(name) for name in _APART[:4]), row["bins"] if "bins" in view else None
+            lines[which] = [*who.values(), *(cell(row, name) for name in view)]
+    shown = []
+    for headers, lines in tables.items():
+        table = Table(*headers)
+        for line in lines.values():
+            table.add_row(*line)
+        shown.append(table)
+    return shown
 
 
 def _who(row: Mapping[str, Any]) -> dict[str, str]:
@@ -96,13 +94,3 @@ def _who(row: Mapping[str, Any]) -> dict[str, str]:
         "environment": row["env"],
         "skills": row["method"] if trained else f"  {row['policy']}",
     }
-
-
-def _cell(row: Mapping[str, Any], name: str) -> str:
-    """A number, with its interval over runs if there is one."""
-    value = row[name]
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    if name not in row.get("intervals", {}):
-        return text
-    low, high = row["intervals"][name]
-    return f"{value:.3g} [{low:.3g}, {high:.3g}]"

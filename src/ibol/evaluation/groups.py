@@ -33,7 +33,7 @@ class Group:
 
     env: str
     label: str
-    """The method, and whatever tells the setting from the others' of the same method: for display only."""
+    """The method, and what differs from other groups of the same method: for display only."""
     runs: tuple[RunDirectory, ...]
 
     @property
@@ -69,17 +69,17 @@ def group_runs(paths: Sequence[Path]) -> list[Group]:
 def identity_of(run: RunDirectory) -> Identity:
     """Everything that was set and changes what a run learns, by name; `skills X` and `linearizer X` are those below."""
     config = run.config
-    found = {"method": run.method, "preset": config["preset"]}
+    identity = {"method": run.method, "preset": config["preset"]}
     env_settings = settings_from_json(EnvSettings, config["env_settings"])
-    found |= _counted(config["settings"]) | _counted(dataclasses.asdict(env_settings))
+    identity |= _counted(config["settings"]) | _counted(dataclasses.asdict(env_settings))
     if run.command == "discover":
-        found |= _below("linearizer", *_linearizer(run))
+        identity |= _below("linearizer", *_linearizer(run))
     if run.command == "downstream":
-        found["imitation_set"] = _imitation_set(run)
-        if found["skills"] != "none":
+        identity["imitation_set"] = _imitation_set(run)
+        if identity["skills"] != "none":
             skills = identity_of(RunDirectory.open(run.path / SKILLS_COPY))
-            found |= _below("skills", skills["method"], skills)
-    return found
+            identity |= _below("skills", skills["method"], skills)
+    return identity
 
 
 def method_name(run: RunDirectory) -> str:
@@ -124,12 +124,12 @@ def _views(encoder: str, policy: str) -> str:
         return "-XYO"
     if encoder == policy != "all":
         return f" (encoder and policy {_WITHOUT[encoder]})"
-    said = [f"{who} {_WITHOUT[sees]}" for who, sees in (("encoder", encoder), ("policy", policy)) if sees != "all"]
-    return f" ({', '.join(said)})" if said else ""
+    views = [f"{who} {_WITHOUT[sees]}" for who, sees in (("encoder", encoder), ("policy", policy)) if sees != "all"]
+    return f" ({', '.join(views)})" if views else ""
 
 
 def _differences(own: Identity, rivals: Sequence[Identity]) -> list[str]:
-    """What tells a setting from its rivals': the presets, then what varies among those with the same presets.
+    """What differs from the rivals: the presets, then what varies among those with the same presets.
 
     What belongs to a linearizer or to skills is compared only with rivals that have the same kind of them.
     """

@@ -1,15 +1,13 @@
 """Roll-outs of a run's skills, simulated once and kept in the run directory.
 
-RUN/evaluation/*.safetensors: arrays, and a JSON header with everything that decides them. What does not fit the run any
-more, or was damaged, is simulated again; in a directory that cannot be written nothing is kept.
+RUN/evaluation/*.safetensors: arrays, and a JSON header with everything that decides them but their number. Fewer
+episodes are the first ones of a file, more are simulated after them. What does not fit the run any more, or was
+damaged, is simulated again; in a directory that cannot be written nothing is kept.
 """
 
 import contextlib
-import dataclasses
-import hashlib
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,21 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.errors import IbolError
+from ibol.evaluation.loading import Run, load_run
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.runs import checkpoint
 from ibol.runs.directory import versions
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive, generator
 from ibol.skills.latents import SHOWN, Prior
-from ibol.skills.policy import Skills, load_skills
+from ibol.skills.policy import Skills
 
 Policy = Literal["skills", "untrained", "random"]
 Which = Literal["random", "eight", "line"]
 POLICIES: tuple[Policy, ...] = ("skills", "untrained", "random")
 BATCH = 500  # episodes that are simulated at once
 LINE = 4.0  # the latents of "line" reach from -4 to 4, as the paper's of the orientation
-_VERSION = 1
+_VERSION = 2
 _ENGINES = ("mujoco", "jax", "numpy")
+_ARRAYS = ("latents", "locations", "returns", "lengths")
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,17 @@ class Rollouts:
         """(N, k), where the episodes ended."""
         return self.locations[:, -1]
 
+    def chosen(self, numbers: slice | NDArray[np.int64]) -> "Rollouts":
+        """The episodes with these numbers."""
+        return replace(self, **{name: getattr(self, name)[numbers] for name in _ARRAYS})
+
+    def by_latent(self) -> "Rollouts":
+        """Those of "eight" with all episodes of a latent one after the other."""
+        return self.chosen(np.arange(len(self.latents)).reshape(-1, self.distinct).T.ravel())
+
 
 def skill_rollouts(
-    run: Path,
+    run: Run,
     *,
     policy: Policy = "skills",
     which: Which = "random",
@@ -66,59 +74,71 @@ def skill_rollouts(
     state_dims: tuple[int, ...] | None = None,
     progress: WorkProgress | None = None,
 ) -> Rollouts:
-    """Roll-outs of the skills of a run of 'ibol discover', from the run's cache if they are there.
+    """Roll-outs of the skills of a run of 'ibol discover', from the run's cache as far as they are there.
+
+    The first episodes of many are the same as those of few, but for "line".
 
     Args:
-        run: the run directory.
+        run: the run directory, or the run if it is loaded already.
         policy: the skills, the same policy before its training, or random goals (without a linearizer: actions).
-        which: latents from N(0, I); those of `Prior.shown`, each as often as `trajectories` allow, one after the
-            other; or evenly along the first dimension from -4 to 4.
+        which: latents from the prior; those of `Prior.shown` in turn, each as often as `trajectories` allow; or evenly
+            along the first dimension from -4 to 4.
         trajectories: episodes.
         seed: decides latents, initial states and samples.
         deterministic: the mode of the skill policy instead of samples.
         state_dims: what to keep of the states instead of the location.
-        progress: is told of every episode that is done.
+        progress: counts every episode that is done.
     """
-    skills = load_skills(run)
+    run = load_run(run)
+    skills = run.skills
     dims = skills.location_dims if state_dims is None else state_dims
     if not dims:
-        raise IbolError(f"the skills in {run} have no location to be measured by: give --location-dims to discover")
-    if which == "eight" and trajectories < SHOWN:
-        raise IbolError(f"{trajectories} trajectories are too few for {SHOWN} latents: give at least {SHOWN}")
-    key = {
-        "version": _VERSION, "policy": policy, "which": which, "trajectories": trajectories, "seed": seed,
-        "deterministic": deterministic, "state_dims": list(dims), "batch": BATCH,
-        "skills": fingerprint(skills), "versions": {name: versions()[name] for name in _ENGINES},
-    }  # fmt: skip
-    mode, only = "-mode" if deterministic else "", "" if state_dims is None else f"-dims{'_'.join(map(str, dims))}"
-    file = run / "evaluation" / f"{policy}-{which}-{trajectories}-seed{seed}{mode}{only}.safetensors"
-    kept = _load(file, key, skills.prior)
-    if kept is not None:
-        if progress is not None:
-            progress.skip(len(kept.latents))
-        return kept
+        raise IbolError(
+            f"the skills in {run.path} have no location to be measured by: give --location-dims to discover"
+        )
     latents = choose_latents(skills, which, trajectories, seed)
-    acting = untrained(skills) if policy == "untrained" else skills
-    controller = _random if policy == "random" else _skilled(deterministic)
-    pieces = []
-    for found in simulate(acting, latents, controller, seed=derive(seed, f"rollouts of {which} latents")):
-        pieces.append((found.states[:, :, list(dims)], found.returns, found.lengths))
+    key = {
+        "version": _VERSION, "policy": policy, "which": which, "seed": seed, "deterministic": deterministic,
+        "state_dims": list(dims), "batch": BATCH, "skills": run.fingerprint,
+        "versions": {name: versions()[name] for name in _ENGINES},
+    }  # fmt: skip
+    count = f"-{trajectories}" if which == "line" else ""
+    mode, only = "-mode" if deterministic else "", "" if state_dims is None else f"-dims{'_'.join(map(str, dims))}"
+    file = run.path / "evaluation" / f"{policy}-{which}{count}-seed{seed}{mode}{only}.safetensors"
+    kept = _load(file, key, skills.prior, latents)
+    if kept is not None and len(kept.latents) >= len(latents):
         if progress is not None:
-            progress.advance(len(found.lengths))
+            progress.skip(len(latents))
+        return kept.chosen(slice(len(latents)))
+    acting = untrained(run.path, skills) if policy == "untrained" else skills
+    make_act = _random if policy == "random" else _skilled(deterministic)
+    pieces, first = [], 0
+    if kept is not None and len(kept.latents) >= BATCH:  # whole batches need not be simulated again
+        first = len(kept.latents) // BATCH * BATCH
+        pieces.append((kept.locations[:first], kept.returns[:first], kept.lengths[:first]))
+        if progress is not None:
+            progress.skip(first)
+    start = derive(seed, f"rollouts of {which} latents")
+    for batch in simulate(acting, latents, make_act, seed=start, first=first):
+        pieces.append((batch.states[:, :, list(dims)], batch.returns, batch.lengths))
+        if progress is not None:
+            progress.advance(len(batch.lengths))
     locations, returns, lengths = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    fresh = Rollouts(latents, locations, returns, lengths, skills.prior)
+    rollouts = Rollouts(latents, locations, returns, lengths, skills.prior)
     with contextlib.suppress(OSError, IbolError):  # a run that cannot be written is as good as any other
         file.parent.mkdir(exist_ok=True)
-        checkpoint.save(file, {name: getattr(fresh, name) for name in _ARRAYS}, key)
-    return fresh
+        checkpoint.save(file, {name: getattr(rollouts, name) for name in _ARRAYS}, key)
+    return rollouts
 
 
 def choose_latents(skills: Skills, which: Which, trajectories: int, seed: int) -> NDArray[np.float32]:
-    """The latents (N, d) that `which` stands for."""
+    """The latents (N, d) that `which` stands for; those for fewer trajectories are the first ones, but for "line"."""
     if which == "random":
         return skills.sample_latents(trajectories, derive(seed, "evaluation"))
     if which == "eight":
-        return np.repeat(skills.prior.shown(), trajectories // SHOWN, axis=0)
+        if trajectories < SHOWN:
+            raise IbolError(f"{trajectories} trajectories are too few for {SHOWN} latents: give at least {SHOWN}")
+        return np.tile(skills.prior.shown(), (trajectories // SHOWN, 1))
     if skills.prior.discrete:
         raise IbolError("discrete skills have no latents between them: this needs skills with continuous latents")
     latents = np.zeros((trajectories, skills.latent_dim), np.float32)
@@ -126,37 +146,37 @@ def choose_latents(skills: Skills, which: Which, trajectories: int, seed: int) -
     return latents
 
 
-def untrained(skills: Skills) -> Skills:
-    """The same skills before any training."""
+def untrained(run: Path, skills: Skills) -> Skills:
+    """The skills of a run as they were before any training."""
     return Skills(skills.description, skills.description.policy_template(), skills.normalizer, skills.linearizer)
 
 
-def fingerprint(skills: Skills) -> str:
-    """A SHA-256 of all that decides what the skills do."""
-    arrays = {**checkpoint.flatten(skills.network, "skills/"), **skills.normalizer.state()}
-    descriptions: list[Any] = [dataclasses.asdict(skills.description)]
-    if skills.linearizer is not None:
-        arrays |= {f"linearizer/{name}": value for name, value in skills.linearizer.arrays().items()}
-        descriptions.append(dataclasses.asdict(skills.linearizer.description))
-    digest = hashlib.sha256(json.dumps(descriptions, sort_keys=True).encode())
-    for name in sorted(arrays):
-        digest.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return digest.hexdigest()
-
-
 MakeAct = Callable[[Skills, NDArray[np.float32], int], Act]
-_ARRAYS = ("latents", "locations", "returns", "lengths")
 
 
-def simulate(skills: Skills, latents: NDArray[np.float32], make_act: MakeAct, *, seed: int) -> Iterator[Trajectories]:
-    """One episode for each latent, in batches."""
+def simulate(
+    skills: Skills, latents: NDArray[np.float32], make_act: MakeAct, *, seed: int, first: int = 0
+) -> Iterator[Trajectories]:
+    """One episode for each latent from number `first`, a multiple of the batch, in batches.
+
+    The policies always act on a whole batch, whose rest is thrown away. So an episode does not depend on how many
+    others are asked for: its random numbers and roundings are the same, and there is one shape to compile.
+    """
     env = None
-    for start in range(0, len(latents), BATCH):
+    for start in range(first, len(latents), BATCH):
         some = latents[start : start + BATCH]
         if env is None or env.num_envs != len(some):
             env = skills.make_env(len(some))
-        yield collect(env, make_act(skills, some, seed + start), seed=seed + start)
+        yield collect(env, _on_whole_batches(make_act(skills, _filled(some), seed + start)), seed=seed + start)
+
+
+def _on_whole_batches(act: Act) -> Act:
+    return lambda obs, step: np.asarray(act(_filled(obs), step))[: len(obs)]
+
+
+def _filled(rows: NDArray[Any]) -> NDArray[Any]:
+    """A whole batch of rows: the last one is repeated."""
+    return np.pad(rows, ((0, BATCH - len(rows)), (0, 0)), mode="edge")
 
 
 def _skilled(deterministic: bool) -> MakeAct:
@@ -170,10 +190,12 @@ def _random(skills: Skills, latents: NDArray[np.float32], seed: int) -> Act:
     return skills.act_on(lambda obs, step: rng.uniform(-1, 1, shape).astype(np.float32))
 
 
-def _load(file: Path, key: dict[str, Any], prior: Prior) -> Rollouts | None:
-    """What the cache holds for the key, or None."""
+def _load(file: Path, key: dict[str, Any], prior: Prior, latents: NDArray[np.float32]) -> Rollouts | None:
+    """What the cache holds for the key, if it has these latents as far as it goes."""
     try:
-        arrays, found = checkpoint.load(file)
-        return Rollouts(**arrays, prior=prior) if found == key else None
+        arrays, kept_key = checkpoint.load(file)
+        kept = Rollouts(**arrays, prior=prior)
     except (IbolError, TypeError):
         return None
+    common = min(len(kept.latents), len(latents))
+    return kept if kept_key == key and np.array_equal(kept.latents[:common], latents[:common]) else None

@@ -3,30 +3,29 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.evaluation.downstream import evaluate_downstream
+from ibol.evaluation.loading import Run, load_runs
+from ibol.evaluation.rows import Row
 from ibol.evaluation.skills import evaluate_skills
 from ibol.learners.rollout import Trajectories, collect
 from ibol.linearizer.evaluation import evaluate_linearizer, random_goal_paths
 from ibol.linearizer.policy import Linearizer
-from ibol.methods.sac import SACPolicy
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import pooled_limits
-from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive, generator
-from ibol.training.launch import load_agent
 
-Row = dict[str, Any]
+KINDS = ("skills", "controller", "linearizer", "policy")
+"""What runs can hold, in the order of their rows."""
 
 
 def evaluate_runs(
-    runs: Sequence[Path],
+    runs: Sequence[Run],
     *,
     episodes: int = 64,
     trajectories: int = 2000,
@@ -44,28 +43,25 @@ def evaluate_runs(
     """
     if not runs:
         raise IbolError("name at least one run directory to evaluate")
-    runs = list(dict.fromkeys(runs))
-    skilled = [run for run in runs if "skills" in RunDirectory.open(run).config]
-    solving = [run for run in runs if RunDirectory.open(run).command == "downstream"]
-    policies = {run: load_agent(run) for run in runs if run not in skilled + solving}
-    start = derive(seed, "evaluation")
+    loaded = load_runs(runs)
+    of_kind = {kind: [run for run in loaded if run.kind == kind] for kind in KINDS}
     rows: list[Row] = []
-    if skilled:
+    if of_kind["skills"]:
         rows += evaluate_skills(
-            skilled, trajectories=trajectories, bins=bins, k=k, seed=seed, references=references, quiet=quiet
+            of_kind["skills"], trajectories=trajectories, bins=bins, k=k, seed=seed, references=references, quiet=quiet
         )
-    rows += evaluate_downstream(solving)
-    linearizers = {run: policy for run, policy in policies.items() if isinstance(policy, Linearizer)}
-    coverage = linearizer_coverage(list(linearizers.values()), trajectories=trajectories, seed=start, quiet=quiet)
-    covered = dict(zip(linearizers, coverage, strict=True))
-    for run, policy in policies.items():
-        row: Row = {"run": str(run), "env": policy.env}
-        if isinstance(policy, SACPolicy):
-            row |= {"episodes": episodes, **_returns("", policy.rollout(episodes, seed=start))}
-            row |= _returns("random_", random_rollout(policy.env, policy.env_settings, episodes, start))
-        else:
-            row |= {**evaluate_linearizer(policy, seed=start).scalars(), "coverage": covered[run]}
-        rows.append(row)
+    rows += evaluate_downstream(of_kind["controller"], episodes=episodes, seed=seed)
+    start = derive(seed, "evaluation")
+    linearizers = [run.policy for run in of_kind["linearizer"]]
+    coverage = linearizer_coverage(linearizers, trajectories=trajectories, seed=start, quiet=quiet)
+    for run, cells in zip(of_kind["linearizer"], coverage, strict=True):
+        scores = evaluate_linearizer(run.policy, seed=start).scalars()
+        rows.append({"run": str(run.path), "env": run.policy.env, **scores, "coverage": cells})
+    for run in of_kind["policy"]:
+        policy = run.policy
+        own = _returns("", policy.rollout(episodes, seed=start))
+        random = _returns("random_", random_rollout(policy.env, policy.env_settings, episodes, start))
+        rows.append({"run": str(run.path), "env": policy.env, "episodes": episodes, **own, **random})
     return rows
 
 

@@ -19,6 +19,7 @@ class BinsPanel:
     """One measure: for each label and estimator, by the number of bins the numbers of its runs."""
 
     title: str
+    unit: str
     values: Mapping[tuple[str, str], Mapping[int, Sequence[float]]]
 
 
@@ -43,7 +44,7 @@ def plot_bins(panels: Sequence[Sequence[BinsPanel]], output: Path, *, title: str
             axes.set_xscale("log", base=2)
             axes.set_xticks(bins, [str(n) for n in bins])
             axes.set_title(panel.title, fontsize=9)
-            axes.set(xlabel="bins of each dimension", ylabel="nats")
+            axes.set(xlabel="bins of each dimension", ylabel=panel.unit)
             axes.axhline(0, color="black", linewidth=0.5)
             axes.grid(alpha=0.3)
     handles = [Line2D([], [], color=colour, label=label) for label, colour in colours.items()]

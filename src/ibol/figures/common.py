@@ -1,4 +1,4 @@
-"""What figures share: colours that the colour-blind can tell apart, and how a figure becomes a file."""
+"""What figures share: colours that the colour-blind can distinguish, and how a figure becomes a file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ _OTHERS = ("#D55E00", "#56B4E9", "#000000", "#8C6D31", "#7F7F7F", "#F0E442")
 
 def method_colours(labels: Sequence[str]) -> dict[str, str]:
     """A colour for each label; a method's first label has the same one in all figures."""
-    found: dict[str, str] = {}
+    colours: dict[str, str] = {}
     for label in dict.fromkeys(labels):
         own = next((colour for name, colour in _OF_METHOD.items() if label.startswith(name)), None)
-        free = [colour for colour in (*_OTHERS, *_OF_METHOD.values()) if colour not in found.values()]
-        found[label] = own if own is not None and own not in found.values() else (free or _OTHERS)[0]
-    return found
+        free = [colour for colour in (*_OTHERS, *_OF_METHOD.values()) if colour not in colours.values()]
+        colours[label] = own if own is not None and own not in colours.values() else (free or _OTHERS)[0]
+    return colours
 
 
 def save(figure: Figure, output: Path) -> None:

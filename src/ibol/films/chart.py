@@ -1,4 +1,4 @@
-"""Ways seen from above, or in one dimension over time, as pictures that grow with time."""
+"""Paths seen from above, or in one dimension over time, as pictures that grow with time."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,37 +12,37 @@ _PAPER, _GRID, _INK = (250, 250, 248), (226, 228, 230), (110, 116, 122)
 
 
 class Chart:
-    """Draws ways (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale, with goals if there are any."""
+    """Draws paths (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale, with goals if there are any."""
 
     def __init__(
         self,
-        ways: NDArray[np.floating],
+        paths: NDArray[np.floating],
         colours: NDArray[np.floating],
         width: int,
         height: int,
         seconds: float,
         goals: NDArray[np.floating] | None = None,
     ) -> None:
-        steps, count = ways.shape[1], len(ways)
-        ways = ways if goals is None else np.concatenate([ways, goals])
-        if ways.shape[2] == 1:  # the place to the right, time downwards
-            time = np.broadcast_to(np.arange(steps) * seconds, ways.shape[:2])
-            points = np.stack([ways[:, :, 0], -time], axis=2)
+        steps, count = paths.shape[1], len(paths)
+        paths = paths if goals is None else np.concatenate([paths, goals])
+        if paths.shape[2] == 1:  # the place to the right, time downwards
+            time = np.broadcast_to(np.arange(steps) * seconds, paths.shape[:2])
+            points = np.stack([paths[:, :, 0], -time], axis=2)
             low = np.array([points[..., 0].min(), points[..., 1].min()])
             high = np.array([points[..., 0].max(), 0.0])
             self._scale = 0.82 * np.array([width, height]) / np.maximum(high - low, 1e-3)
         else:
-            points = ways
+            points = paths
             low, high = points.min(axis=(0, 1)), points.max(axis=(0, 1))
             self._scale = np.full(2, 0.82 * float((np.array([width, height]) / np.maximum(high - low, 1e-3)).min()))
         self._size = (width, height)
         self._middle = (low + high) / 2
         self._pixels, self._goals = np.split(self._place(points), [count])
         self._colours = [tuple(round(255 * float(value)) for value in colour) for colour in colours]
-        self._ground = self._grid(ways.shape[2])
+        self._ground = self._grid(paths.shape[2])
 
     def draw(self, step: int, chosen: int | None = None) -> Image:
-        """All ways, or the chosen one, up to a step."""
+        """All paths, or the chosen one, up to a step."""
         picture = self._ground.copy()
         pen = ImageDraw.Draw(picture)
         for i in range(len(self._pixels)) if chosen is None else [chosen]:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from ibol.envs import RobotEnv, TaskEnv
 from ibol.errors import IbolError
 from ibol.figures.skills import latent_colours
-from ibol.linearizer.policy import Linearizer, load_linearizer
-from ibol.skills.latents import RADIUS, Gaussian, OneHot, Prior
-from ibol.skills.policy import Skills
+from ibol.linearizer.policy import load_linearizer
+from ibol.skills.latents import RADIUS, Gaussian, OneHot, Prior, Sphere
 from ibol.training.launch import load_agent
 
 EIGHT, GRID = "8 directions", "grid"
@@ -57,45 +56,57 @@ def load_episodes(
     if steps is not None and steps < 1:
         raise IbolError(f"steps is {steps}, but a film needs at least 1 step")
     policy = load_agent(name) if Path(name).is_dir() else load_linearizer(name)
+    return episodes_of(policy, name, latents, steps=steps, seed=seed, deterministic=deterministic)
+
+
+def episodes_of(
+    policy: Any,
+    name: str,
+    latents: str | None = None,
+    *,
+    steps: int | None = None,
+    seed: int = 0,
+    deterministic: bool = False,
+) -> Episodes:
+    """Episodes of a policy that was loaded from `name`; see `load_episodes`."""
     env = policy.make_env(1)
     dims = env.location_dims
     goals: NDArray[np.floating] | None = None
     directions = False
-    if isinstance(policy, Skills):
+    if policy.kind not in ("skills", "linearizer") and latents is not None:
+        raise IbolError(f"{name} is a plain policy or solves a task, without latents to choose: leave --latents out")
+    if policy.kind == "skills":
         chosen = parse_latents(latents or EIGHT, policy.prior)
-        found = policy.rollout(chosen, seed=seed, deterministic=deterministic)
+        episodes = policy.rollout(chosen, seed=seed, deterministic=deterministic)
         labels, colours = [policy.prior.label(z) for z in chosen], latent_colours(chosen, policy.prior)
         directions = not policy.prior.discrete
-    elif isinstance(policy, Linearizer):
+    elif policy.kind == "linearizer":
         if not dims:
             raise IbolError("there is no location to choose goals along: give --location-dims to linearize")
         prior = Gaussian(len(dims))
         chosen = parse_latents(latents or EIGHT, prior, radius=1.0)
         asked = np.zeros((len(chosen), policy.goal_dim), np.float32)
         asked[:, list(dims)] = chosen
-        found = policy.rollout(asked, seed=seed)
+        episodes = policy.rollout(asked, seed=seed)
         labels = [prior.label(goal).replace("z", "g") for goal in chosen]
         colours = latent_colours(RADIUS * chosen, prior)
         directions = True
-    elif latents is not None:
-        raise IbolError(f"{name} is a plain policy or solves a task, without latents to choose: leave --latents out")
     elif isinstance(env, TaskEnv):
-        found = policy.rollout(_TASK_EPISODES, seed=seed)
-        chosen = np.zeros((len(found.states), 0), np.float32)
-        goals = env.targets(found.states)
-        distances = env.distance(found.returns)
-        labels = [f"{distance:.1f} m off" for distance in distances]
+        episodes = policy.rollout(_TASK_EPISODES, seed=seed)
+        chosen = np.zeros((len(episodes.states), 0), np.float32)
+        goals = env.targets(episodes.states)
+        labels = [f"{distance:.1f} m off" for distance in env.distance(episodes.returns)]
         colours = _shades(goals[:, -1])
     else:
         chosen = np.zeros((1, 0), np.float32)
-        found, labels = policy.rollout(1, seed=seed), [policy.env]
+        episodes, labels = policy.rollout(1, seed=seed), [policy.env]
         colours = latent_colours(chosen, Gaussian(0))
-    shown = min(steps or env.horizon, int(found.lengths.max())) + 1
+    shown = min(steps or env.horizon, int(episodes.lengths.max())) + 1
     return Episodes(
         env=env.task.robot if isinstance(env, TaskEnv) else policy.env,
         labels=tuple(labels),
         colours=colours,
-        states=found.states[:, :shown],
+        states=episodes.states[:, :shown],
         location_dims=dims,
         seconds=seconds_of(env),
         directions=directions and chosen.shape[1] > 1 and (latents or EIGHT) == EIGHT,
@@ -114,7 +125,7 @@ def parse_latents(text: str, prior: Prior, radius: float = RADIUS) -> NDArray[np
     if isinstance(prior, OneHot):
         return _parse_numbers(text, prior)
     eight, dims = prior.shown() * np.float32(radius / RADIUS), prior.dim
-    if text == EIGHT or (text == GRID and dims == 1):
+    if text == EIGHT or (text == GRID and (dims == 1 or isinstance(prior, Sphere))):
         return eight
     if text == GRID:
         chosen = np.zeros((9, dims), np.float32)

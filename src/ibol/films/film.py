@@ -94,8 +94,8 @@ def _painter(episodes: Episodes, width: int, height: int) -> Iterator[Draw]:
 def _chart(episodes: Episodes, width: int, height: int) -> Chart:
     if len(episodes.location_dims) not in (1, 2):
         raise IbolError(f"{episodes.env} has no location of 1 or 2 dimensions to draw: give --location-dims to train")
-    ways = episodes.states[:, :, list(episodes.location_dims)]
-    return Chart(ways, episodes.colours, width, height, episodes.seconds, episodes.goals)
+    paths = episodes.states[:, :, list(episodes.location_dims)]
+    return Chart(paths, episodes.colours, width, height, episodes.seconds, episodes.goals)
 
 
 def _frames(
@@ -173,8 +173,8 @@ def _encode(output: Path, frames: Iterator[Image], frames_per_second: float) -> 
     height, width, _ = first.shape
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{frames_per_second:g}"]
     command = [get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, "-i", "-", *_CODEC[output.suffix], str(output)]
-    with tempfile.TemporaryFile() as said:
-        encoder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said)
+    with tempfile.TemporaryFile() as messages:
+        encoder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=messages, stderr=messages)
         assert encoder.stdin is not None
         try:
             for frame in itertools.chain([first], frames):
@@ -189,5 +189,5 @@ def _encode(output: Path, frames: Iterator[Image], frames_per_second: float) -> 
                 encoder.stdin.close()
             failed = encoder.wait()
         if failed:
-            said.seek(0)
-            raise OSError(said.read().decode(errors="replace").strip().splitlines()[-1])
+            messages.seek(0)
+            raise OSError(messages.read().decode(errors="replace").strip().splitlines()[-1])

@@ -1,6 +1,6 @@
 """How much the latent says about where the skill ends, in nats: on histograms as published, and from neighbours.
 
-The published estimator is biased upwards: with few samples in many cells even independent variables seem to tell of
+The published estimator is biased upwards: with few samples in many cells even independent variables seem to depend on
 each other. `corrected_information` subtracts what is left of it after the latents have been shuffled;
 `neighbour_information` needs no cells.
 """
@@ -42,8 +42,8 @@ def number_cells(cells: Cells) -> Cells:
     for column in cells.T:
         width = int(column.max()) + 1
         if size > _LARGEST // width:  # so many dimensions that only the rows which occur can be numbered
-            found, numbers = np.unique(numbers, return_inverse=True)
-            size = len(found)
+            distinct, numbers = np.unique(numbers, return_inverse=True)
+            size = len(distinct)
         numbers, size = numbers * width + column, size * width
     return numbers
 
@@ -94,11 +94,11 @@ def neighbour_information(a: Floats, b: Floats, *, neighbours: int = 4) -> float
     joint = np.concatenate([a, b], axis=1)
     distance = KDTree(joint).query(joint, k=[neighbours + 1], p=np.inf)[0][:, 0]
     radius = np.nextafter(distance, 0)  # neighbours on one side are counted if they are strictly nearer
-    found = 0.0
+    marginal = 0.0
     for side in (a, b):
         nearer = KDTree(side).query_ball_point(side, radius, p=np.inf, return_length=True)  # itself is one of them
-        found += float(np.mean(digamma(np.maximum(nearer, 1))))
-    return float(digamma(neighbours) + digamma(count) - found)
+        marginal += float(np.mean(digamma(np.maximum(nearer, 1))))
+    return float(digamma(neighbours) + digamma(count) - marginal)
 
 
 def paired_rows(a: Floats, b: Floats) -> tuple[Floats, Floats]:

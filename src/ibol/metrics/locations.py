@@ -1,4 +1,4 @@
-"""What final locations say of skills: can they be told apart, how far do they go, is any direction left out?"""
+"""What final locations say of skills: can they be distinguished, how far do they go, is any direction left out?"""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,6 +1,6 @@
 """What each latent dimension says of the final location on its own: SEPIN@k and WSEPIN, as the paper measures them.
 
-The published ones are plug-in estimates on histograms, in nats, with the bias that `ibol.metrics.information` tells of.
+The published ones are plug-in estimates on histograms, in nats, with the bias that `ibol.metrics.information` explains.
 """
 
 from collections.abc import Callable
@@ -56,14 +56,15 @@ def corrected_separability(
     shuffles: int = 10,
     seed: int = 0,
 ) -> Separability:
-    """The same minus their means over shuffled pairs: 0 on average for skills that do not heed the latent."""
+    """The same minus their means over shuffled pairs: 0 on average for skills that ignore the latent."""
     measure = _on_histograms(latents, ends, bins, limits, k)
     rng = np.random.default_rng(seed)
-    found, chance = measure(np.arange(len(latents))), [measure(rng.permutation(len(latents))) for _ in range(shuffles)]
+    published = measure(np.arange(len(latents)))
+    chance = [measure(rng.permutation(len(latents))) for _ in range(shuffles)]
     return Separability(
-        found.information - float(np.mean([c.information for c in chance])),
-        found.sepin - float(np.mean([c.sepin for c in chance])),
-        found.wsepin - float(np.mean([c.wsepin for c in chance])),
+        published.information - float(np.mean([c.information for c in chance])),
+        published.sepin - float(np.mean([c.sepin for c in chance])),
+        published.wsepin - float(np.mean([c.wsepin for c in chance])),
     )
 
 
@@ -100,11 +101,11 @@ def _combine(dims: int, k: int, information: Callable[[Part], float]) -> Separab
         raise IbolError(f"SEPIN@{k} was asked for, but the latent has {dims} dimensions: choose 1 to {dims}")
     every = tuple(range(dims))
     parts = {every, *((i,) for i in every), *(_without(i, dims) for i in every)} - {()}
-    found = {(): 0.0, **{part: information(part) for part in sorted(parts)}}
-    separate = np.array([found[every] - found[_without(i, dims)] for i in every])
-    alone = np.maximum([found[(i,)] for i in every], 0.0)  # an estimate from neighbours may fall below 0
+    of_part = {(): 0.0, **{part: information(part) for part in sorted(parts)}}
+    separate = np.array([of_part[every] - of_part[_without(i, dims)] for i in every])
+    alone = np.maximum([of_part[(i,)] for i in every], 0.0)  # an estimate from neighbours may fall below 0
     weights = alone / alone.sum() if alone.sum() > 0 else alone
-    return Separability(found[every], float(np.sort(separate)[-k:].mean()), float((weights * separate).sum()))
+    return Separability(of_part[every], float(np.sort(separate)[-k:].mean()), float((weights * separate).sum()))
 
 
 def _without(i: int, dims: int) -> Part:

@@ -10,14 +10,13 @@ from string import Template
 from typing import Any
 
 from ibol.errors import IbolError
+from ibol.evaluation.loading import LoadedRun, load_runs
 from ibol.evaluation.runs import evaluate_runs
-from ibol.films.episodes import load_episodes
+from ibol.films.episodes import episodes_of
 from ibol.films.film import write_film
 from ibol.report.curves import CURVES, curves
 from ibol.report.tables import measures_tables, settings_tables, summary_table
-from ibol.report.ways import drawable, ways_of
-from ibol.runs.directory import RunDirectory
-from ibol.training.launch import load_agent
+from ibol.report.trajectories import drawable, pictures_of
 
 _HERE = Path(__file__).parent
 _SIZE, _FRAMES_PER_SECOND = 200, 10.0  # of films: small, as they travel inside the page
@@ -35,33 +34,32 @@ def write_report(
     """One page about runs: settings, learning curves, measurements, where they go, and films."""
     if not paths:
         raise IbolError("name at least one run to report on")
-    paths = list(dict.fromkeys(paths))
-    runs = [RunDirectory.open(path) for path in paths]
-    policies = [load_agent(path) for path in paths]
-    names = short_names(paths)
-    drawn = {path for path, policy in zip(paths, policies, strict=True) if drawable(policy)}
-    measured = [path for path, run in zip(paths, runs, strict=True) if path in drawn or run.command == "sac"]
+    runs = load_runs(paths)
+    directories = [run.directory for run in runs]
+    names = short_names([run.path for run in runs])
+    drawn = {run for run in runs if drawable(run)}
+    measured = [run for run in runs if run in drawn or run.kind == "policy"]
     rows = evaluate_runs(measured, trajectories=trajectories, seed=seed, quiet=quiet) if measured else []
     data: dict[str, Any] = {
         "curves": CURVES,
         "runs": [
             {
                 "name": name,
-                "env": run.config["env"],
-                "curves": curves(run.metrics()),
-                "ways": ways_of(path, policy, trajectories=trajectories, seed=seed) if path in drawn else [],
+                "env": run.directory.config["env"],
+                "curves": curves(run.directory.metrics()),
+                "pictures": pictures_of(run, trajectories=trajectories, seed=seed) if run in drawn else [],
             }
-            for name, run, path, policy in zip(names, runs, paths, policies, strict=True)
+            for name, run in zip(names, runs, strict=True)
         ],
     }
     page = Template((_HERE / "template.html").read_text()).substitute(
-        title=escape(f"{', '.join(dict.fromkeys(run.config['env'] for run in runs))}: {', '.join(names)}"),
+        title=escape(f"{', '.join(dict.fromkeys(run.config['env'] for run in directories))}: {', '.join(names)}"),
         style=(_HERE / "style.css").read_text(),
         script=(_HERE / "script.js").read_text(),
-        summary=summary_table(names, runs),
-        settings=settings_tables(names, runs),
-        measures=measures_tables({str(path): name for path, name in zip(paths, names, strict=True)}, rows),
-        films=_films(paths, names, seed=seed, quiet=quiet) if films else "<p>Left out with --no-films.</p>",
+        summary=summary_table(names, directories),
+        settings=settings_tables(names, directories),
+        measures=measures_tables({str(run.path): name for run, name in zip(runs, names, strict=True)}, rows),
+        films=_films(runs, names, seed=seed, quiet=quiet) if films else "<p>Left out with --no-films.</p>",
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
     )
     try:
@@ -76,14 +74,14 @@ def short_names(paths: Sequence[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(path) for path in paths]
 
 
-def _films(paths: Sequence[Path], names: Sequence[str], *, seed: int, quiet: bool) -> str:
+def _films(runs: Sequence[LoadedRun], names: Sequence[str], *, seed: int, quiet: bool) -> str:
     """A film of each run inside the page, or why there is none."""
     parts = []
     with tempfile.TemporaryDirectory() as folder:
-        for path, name in zip(paths, names, strict=True):
+        for run, name in zip(runs, names, strict=True):
             file = Path(folder) / "film.mp4"
             try:
-                episodes = load_episodes(str(path), seed=seed)
+                episodes = episodes_of(run.policy, str(run.path), seed=seed)
                 write_film(episodes, file, size=_SIZE, frames_per_second=_FRAMES_PER_SECOND, quiet=quiet)
             except IbolError as error:
                 parts.append(f"<p>No film of {escape(name)}: {escape(str(error))}.</p>")

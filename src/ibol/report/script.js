@@ -104,27 +104,27 @@ function drawCurves() {
 }
 
 // The places of a trajectory as pairs: x and y, or step and x.
-function places(ways, i) {
-  const flat = ways.paths[i].map((value) => value * ways.scale);
-  if (ways.dims === 1) return flat.map((value, k) => [ways.steps[k], value]);
-  return ways.steps.map((_, k) => [flat[2 * k], flat[2 * k + 1]]);
+function places(picture, i) {
+  const flat = picture.paths[i].map((value) => value * picture.scale);
+  if (picture.dims === 1) return flat.map((value, k) => [picture.steps[k], value]);
+  return picture.steps.map((_, k) => [flat[2 * k], flat[2 * k + 1]]);
 }
 
 function limits(env, dims) {
-  const all = data.runs.filter((run) => run.env === env).flatMap((run) => run.ways).filter((ways) => ways.dims === dims);
-  const points = all.flatMap((ways) => ways.paths.flatMap((_, i) => places(ways, i)));
+  const all = data.runs.filter((run) => run.env === env).flatMap((run) => run.pictures).filter((picture) => picture.dims === dims);
+  const points = all.flatMap((picture) => picture.paths.flatMap((_, i) => places(picture, i)));
   const x = extremes(points.map((p) => p[0]), dims === 1 ? 0 : 0.05), y = extremes(points.map((p) => p[1]));
   if (dims === 1) return { x, y };
   const reach = Math.max(x[1] - x[0], y[1] - y[0]) / 2, cx = (x[0] + x[1]) / 2, cy = (y[0] + y[1]) / 2;
   return { x: [cx - reach, cx + reach], y: [cy - reach, cy + reach] };
 }
 
-function describe(ways, i) {
-  const path = places(ways, i), end = path.at(-1), start = path[0];
-  const where = ways.dims === 1 ? `x = ${short(end[1])} m` : `(${short(end[0])}, ${short(end[1])}) m`;
-  const far = ways.dims === 1 ? Math.abs(end[1] - start[1]) : Math.hypot(end[0] - start[0], end[1] - start[1]);
-  const latent = ways.latents[i].length ? `${ways.sign} = (${ways.latents[i].join(", ")})` : `episode ${i + 1}`;
-  return `${latent}: ends at ${where}, ${short(far)} m from its start; return ${short(ways.returns[i])}`;
+function describe(picture, i) {
+  const path = places(picture, i), end = path.at(-1), start = path[0];
+  const where = picture.dims === 1 ? `x = ${short(end[1])} m` : `(${short(end[0])}, ${short(end[1])}) m`;
+  const far = picture.dims === 1 ? Math.abs(end[1] - start[1]) : Math.hypot(end[0] - start[0], end[1] - start[1]);
+  const latent = picture.latents[i].length ? `${picture.sign} = (${picture.latents[i].join(", ")})` : `episode ${i + 1}`;
+  return `${latent}: ends at ${where}, ${short(far)} m from its start; return ${short(picture.returns[i])}`;
 }
 
 function nearest(sets, x, y) {
@@ -137,36 +137,36 @@ function nearest(sets, x, y) {
 }
 
 // One picture with its latents beside it; choosing in one shows in both.
-function drawWays(holder, run, ways) {
+function drawTrajectories(holder, run, picture) {
   holder.replaceChildren();
-  const axes = limits(run.env, ways.dims);
-  const names = ways.dims === 1 ? { xName: "environment step", yName: "x (m)" } : { xName: "x (m)", yName: "y (m)" };
-  const label = `trajectories of ${run.name}, ${ways.title}`;
-  const picture = plot(holder, label, { width: SIDE, height: SIDE - 16, ...axes, ...names });
+  const axes = limits(run.env, picture.dims);
+  const names = picture.dims === 1 ? { xName: "environment step", yName: "x (m)" } : { xName: "x (m)", yName: "y (m)" };
+  const label = `trajectories of ${run.name}, ${picture.title}`;
+  const field = plot(holder, label, { width: SIDE, height: SIDE - 16, ...axes, ...names });
   const said = html("p", holder, "", "said");
   said.setAttribute("aria-live", "polite");
-  const hint = `${ways.paths.length} trajectories`;
+  const hint = `${picture.paths.length} trajectories`;
   said.textContent = hint;
-  const lines = ways.paths.map((_, i) => places(ways, i).map((p) => picture.place(...p)));
+  const lines = picture.paths.map((_, i) => places(picture, i).map((p) => field.place(...p)));
   const drawn = lines.map((points, i) =>
-    svg("polyline", { points: line(points), class: "way", stroke: ways.colours[i] }, picture.area));
-  const end = svg("circle", { r: 5, class: "end", visibility: "hidden" }, picture.area);
-  const views = [[picture, lines]];
+    svg("polyline", { points: line(points), class: "path", stroke: picture.colours[i] }, field.area));
+  const end = svg("circle", { r: 5, class: "end", visibility: "hidden" }, field.area);
+  const views = [[field, lines]];
   let dots = [];
-  if (ways.latents[0].length) {
-    const flat = ways.latents.map((z, i) => [z[0], z.length > 1 ? z[1] : places(ways, i).at(-1).at(-1)]);
-    const one = ways.latents[0].length === 1;
+  if (picture.latents[0].length) {
+    const flat = picture.latents.map((z, i) => [z[0], z.length > 1 ? z[1] : places(picture, i).at(-1).at(-1)]);
+    const one = picture.latents[0].length === 1;
     const z = extremes(flat.flat().concat([-1, 1]));
-    const plane = plot(holder, `latents of ${run.name}, ${ways.title}`, {
+    const plane = plot(holder, `latents of ${run.name}, ${picture.title}`, {
       width: SIDE, height: SIDE - 16, x: z, y: one ? extremes(flat.map((p) => p[1])) : z,
-      xName: one ? ways.sign : `${ways.sign}\u2081`, yName: one ? "end (m)" : `${ways.sign}\u2082`,
+      xName: one ? picture.sign : `${picture.sign}\u2081`, yName: one ? "end (m)" : `${picture.sign}\u2082`,
     });
     const points = flat.map((p) => [plane.place(...p)]);
-    dots = points.map(([[cx, cy]], i) => svg("circle", { cx, cy, r: 4.5, class: "dot", fill: ways.colours[i] }, plane.area));
+    dots = points.map(([[cx, cy]], i) => svg("circle", { cx, cy, r: 4.5, class: "dot", fill: picture.colours[i] }, plane.area));
     views.push([plane, points]);
     holder.append(said);
   }
-  const order = ways.latents.map((z, i) => [z.length > 1 ? Math.atan2(z[1], z[0]) : z[0] ?? i, i])
+  const order = picture.latents.map((z, i) => [z.length > 1 ? Math.atan2(z[1], z[0]) : z[0] ?? i, i])
     .sort((a, b) => a[0] - b[0]).map(([, i]) => i);
   let chosen = -1, kept = false;
   function choose(i) {
@@ -180,9 +180,9 @@ function drawWays(holder, run, ways) {
     said.textContent = i >= 0 ? "" : hint;
     if (i < 0) return;
     const [cx, cy] = lines[i].at(-1);
-    end.setAttribute("cx", cx); end.setAttribute("cy", cy); end.setAttribute("fill", ways.colours[i]);
-    html("span", said, "", "swatch").style.background = ways.colours[i];
-    said.append(describe(ways, i));
+    end.setAttribute("cx", cx); end.setAttribute("cy", cy); end.setAttribute("fill", picture.colours[i]);
+    html("span", said, "", "swatch").style.background = picture.colours[i];
+    said.append(describe(picture, i));
   }
   for (const [view, sets] of views) {
     const at = (event) => {
@@ -205,21 +205,21 @@ function drawWays(holder, run, ways) {
 }
 
 function drawRuns() {
-  const figures = document.getElementById("ways-figures");
+  const figures = document.getElementById("trajectory-figures");
   data.runs.forEach((run, number) => {
-    if (!run.ways.length) { html("p", figures, `${run.name} has no location of one or two dimensions to draw.`); return; }
+    if (!run.pictures.length) { html("p", figures, `${run.name} has no location of one or two dimensions to draw.`); return; }
     const figure = html("figure", figures);
     html("h3", figure, `${run.name} (${run.env})`);
     const choices = html("fieldset", figure, "", "choices"), holder = html("div", figure, "", "both");
     choices.setAttribute("aria-label", `what to show of ${run.name}`);
-    run.ways.forEach((ways, i) => {
-      if (run.ways.length < 2) return;
+    run.pictures.forEach((picture, i) => {
+      if (run.pictures.length < 2) return;
       const label = html("label", choices), box = document.createElement("input");
-      Object.assign(box, { type: "radio", name: `ways-${number}`, checked: i === 0 });
-      box.addEventListener("change", () => drawWays(holder, run, ways));
-      label.append(box, ways.title);
+      Object.assign(box, { type: "radio", name: `picture-${number}`, checked: i === 0 });
+      box.addEventListener("change", () => drawTrajectories(holder, run, picture));
+      label.append(box, picture.title);
     });
-    drawWays(holder, run, run.ways[0]);
+    drawTrajectories(holder, run, run.pictures[0]);
   });
 }
 

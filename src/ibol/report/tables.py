@@ -8,37 +8,12 @@ from typing import Any
 
 from ibol import presets
 from ibol.envs.settings import EnvSettings
+from ibol.evaluation.rows import cell
+from ibol.metrics.catalogue import Metric, find_metric
 from ibol.runs.directory import RunDirectory
 from ibol.training.launch import find
 
-MEASURES = {
-    "neighbour_information": "information I(Z; S_T) of latents about ends in nats, from nearest neighbours",
-    "corrected": "the same from bins, less what shuffled latents have",
-    "information": "the same from bins as published: rises with their number even for useless skills",
-    "accuracy": "how often an end lies nearest to its own one of 8 skills",
-    "coverage": "visited cells of the location",
-    "spread": "root mean square distance of the ends from their mean, in metres",
-    "distance": "mean distance between start and end in metres; of a linearizer for goals of full length",
-    "smallest_sector": "share of ends in the emptiest of 12 directions",
-    "lowest": "the furthest end backward in metres",
-    "highest": "the furthest end forward in metres",
-    "return_std": "standard deviation of the environment's own return",
-    "reach": "metres along the goal",
-    "shortest_direction": "metres in the worst direction",
-    "direction_error": "angle between goal and way in degrees",
-    "forward": "metres for goal +1",
-    "backward": "metres for goal -1",
-    "rank_correlation": "order of outcomes against the order of goals",
-    "fallen": "share of robots that cannot move on at the end",
-    "return_mean": "mean return of the environment's own reward",
-    "random_return_mean": "the same for random actions",
-    "length_mean": "mean length of episodes in steps",
-    "last_return": "mean return while exploring over the last 100 epochs",
-    "final_return": "mean return of the controller's mode",
-    "untrained_distance": "mean distance to the goal in metres before training",
-    "final_distance": "mean distance to the goal in metres",
-}
-"""Columns of the measurements, with what they are."""
+_APART = ("run", "env", "method", "policy", "intervals")
 _POLICIES = {"skills": "trained", "untrained": "before training", "random": "random policy"}
 
 
@@ -102,36 +77,35 @@ def settings_tables(names: Sequence[str], runs: Sequence[RunDirectory]) -> str:
 
 def measures_tables(names: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
     """One table for all that was measured by the same numbers; `names` are the runs' short ones by path."""
-    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(tuple(key for key in MEASURES if key in row), []).append(row)
+        alike.setdefault(tuple(key for key in row if key not in _APART), []).append(row)
     parts = []
-    for columns, members in groups.items():
+    for keys, members in alike.items():
         body = []
         for row in members:
             policy = _POLICIES.get(row.get("policy", ""), "")
-            numbers = [_number(row, key) for key in columns]
-            body.append([names.get(row["run"], row["run"]), policy, row["env"], *numbers])
-        heads = ("run", "policy", "environment", *(column.replace("_", " ") for column in columns))
-        parts.append(_table(heads, body, numbers=3))
-        items = "".join(f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(MEASURES[key])}</dd>" for key in columns)
+            about = [names.get(row["run"], row["run"]), row.get("method", ""), policy, row["env"]]
+            body.append([*about, *(cell(row, key) for key in keys)])
+        metrics = [find_metric(key) for key in keys]
+        heads = ("run", "method", "policy", "environment", *(metric.column for metric in metrics))
+        parts.append(_table(heads, body, numbers=4))
+        items = "".join(f"<dt>{escape(metric.header)}</dt><dd>{escape(_meaning(metric))}</dd>" for metric in metrics)
         parts.append(f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>")
     return "".join(parts)
 
 
-def _number(row: Mapping[str, Any], key: str) -> str:
-    """A number, with its interval over runs if there is one."""
-    text = f"{round(row[key], 9) + 0.0:.3g}" if isinstance(row[key], float) else str(row[key])
-    low, high = row.get("intervals", {}).get(key, (None, None))
-    return text if low is None else f"{text} [{low:.3g}, {high:.3g}]"
+def _meaning(metric: Metric) -> str:
+    unit = f", in {metric.unit}" if metric.unit else ""
+    return metric.explanation + unit + (f"; {metric.better} is better" if metric.better else "")
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, str]:
-    found = {}
+    about = {"method": str(config["method"]), "environment": config["env"], "seed": str(config["seed"])}
     for part in ("settings", "env_settings", "versions"):
         for key, value in config.get(part, {}).items():
-            found[f"{key} (version)" if part == "versions" else key] = str(value)
-    return {"method": str(config["method"]), "environment": config["env"], "seed": str(config["seed"]), **found}
+            about[f"{key} (version)" if part == "versions" else key] = str(value)
+    return about
 
 
 def _table(

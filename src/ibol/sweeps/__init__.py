@@ -22,8 +22,8 @@ from typing import Any
 from ibol import bounds, presets
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
+from ibol.evaluation.plots.skills import random_skills
 from ibol.evaluation.runs import evaluate_runs, write_json
-from ibol.evaluation.skill_plots import random_skills
 from ibol.figures.skills import plot_skill_rows
 from ibol.runs.directory import RunDirectory
 from ibol.training import launch

@@ -12,7 +12,7 @@ from ibol.runs.directory import RunDirectory
 
 @dataclass(frozen=True)
 class PlotOptions:
-    """What a figure may be told."""
+    """What can be chosen for a figure."""
 
     trajectories: int | None = None
     """Random skills (default: 500 where they are drawn, 2000 where they are measured, 32 for orientation)."""
@@ -27,23 +27,22 @@ class PlotOptions:
     quiet: bool = False
     """Show no progress."""
 
+    def count(self, default: int) -> int:
+        """How many trajectories a figure with this default has."""
+        return default if self.trajectories is None else self.trajectories
+
 
 def skill_runs(names: Sequence[str]) -> list[Path]:
-    """The runs, if all of them hold skills."""
+    """The runs, each once, if all of them hold skills."""
     for name in names:
         if not is_skills(name):
             raise IbolError(f"{name} holds no skills, but this figure is drawn from runs of 'ibol discover'")
-    return [Path(name) for name in names]
+    return list(dict.fromkeys(Path(name) for name in names))
 
 
 def is_skills(name: str) -> bool:
     """Whether this is a run with skills."""
-    return (Path(name) / "config.json").exists() and "skills" in RunDirectory.open(Path(name)).config
-
-
-def count_of(options: PlotOptions, default: int) -> int:
-    """How many trajectories a figure with this default has."""
-    return default if options.trajectories is None else options.trajectories
+    return (Path(name) / "config.json").exists() and RunDirectory.open(Path(name)).command == "discover"
 
 
 def setting_of(groups: Sequence[Group]) -> str:

@@ -8,47 +8,40 @@ import numpy as np
 
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.groups import Group, group_runs, only_env
-from ibol.evaluation.plotting import PlotOptions, count_of, setting_of
+from ibol.evaluation.plots.common import PlotOptions, setting_of
 from ibol.evaluation.runs import linearizer_coverage
 from ibol.figures.boxes import BoxPanel, plot_boxes
 from ibol.figures.curves import Curve, plot_curves
 from ibol.linearizer.policy import load_linearizer
+from ibol.metrics.catalogue import find_metric
 from ibol.runs.directory import RunDirectory
 
-_CURVES = ("evaluation/information", "evaluation/reach", "evaluation/return", "return")
+_PREFERRED = ("evaluation/information", "evaluation/reach", "evaluation/return", "return")
 
 
 def plot_linearizer_rewards(names: Sequence[str], output: Path, options: PlotOptions) -> None:
     """State coverage of linearizers: a box for each choice of reward and macro length."""
-    runs = [Path(name) for name in names]
-    for run in runs:
-        if RunDirectory.open(run).command != "linearize":
-            raise IbolError(f"{run} is no run of 'ibol linearize', but this figure compares linearizers")
-    groups, count = group_runs(runs), count_of(options, 2000)
-    env = only_env(groups)
-    cells = linearizer_coverage(
-        [load_linearizer(run.path) for group in groups for run in group.runs],
-        trajectories=count,
-        seed=options.seed,
-        quiet=options.quiet,
-    )
-    names = [_reward_name(group) for group in groups]
-    values: dict[str, list[float]] = {}
-    for group, name in zip(groups, names, strict=True):
-        label = name if names.count(name) == 1 else group.label
-        values[label] = [float(cells.pop(0)) for _ in group.runs]
+    paths = list(dict.fromkeys(Path(name) for name in names))
+    for path in paths:
+        if RunDirectory.open(path).command != "linearize":
+            raise IbolError(f"{path} is no run of 'ibol linearize', but this figure compares linearizers")
+    groups, count = group_runs(paths), options.count(2000)
+    env, metric = only_env(groups), find_metric("coverage")
+    linearizers = [load_linearizer(path) for path in paths]
+    coverage = linearizer_coverage(linearizers, trajectories=count, seed=options.seed, quiet=options.quiet)
+    cells = dict(zip(paths, coverage, strict=True))
+    short = [_reward_name(group) for group in groups]
+    values = {
+        name if short.count(name) == 1 else group.label: [float(cells[run.path]) for run in group.runs]
+        for group, name in zip(groups, short, strict=True)
+    }
     title = f"State coverage of linearizers by reward, {count} random location goals\n{setting_of(groups)}"
-    plot_boxes([[BoxPanel(f"visited cells on {env}", "cells", values)]], output, title=title)
-
-
-def _reward_name(group: Group) -> str:
-    settings = group.runs[0].config["settings"]
-    return f"{settings['reward'].replace('_', '-')} l={settings['macro_length']}"
+    plot_boxes([[BoxPanel(f"{metric.header} on {env}", metric.unit, values)]], output, title=title)
 
 
 def plot_learning_curves(names: Sequence[str], output: Path, options: PlotOptions) -> None:
     """A metric over environment steps or minutes."""
-    groups = group_runs([Path(name) for name in names])
+    groups = group_runs(list(dict.fromkeys(Path(name) for name in names)))
     env = only_env(groups)
     logs = {run.path: list(run.metrics()) for group in groups for run in group.runs}
     numbers = [
@@ -56,28 +49,35 @@ def plot_learning_curves(names: Sequence[str], output: Path, options: PlotOption
         for rows in logs.values()
     ]
     common = set.intersection(*numbers)
-    metric = options.metric or next((name for name in _CURVES if name in common), "")
-    if metric not in common:
-        if not metric:
+    chosen = options.metric or next((name for name in _PREFERRED if name in common), "")
+    if chosen not in common:
+        if not chosen:
             raise IbolError(f"name the --metric to draw; these runs have in common: {', '.join(sorted(common))}")
-        raise unknown("metric", metric, common)
+        raise unknown("metric", chosen, common)
     curves = []
     for group in groups:
-        members = [_curve(logs[run.path], metric, options.against) for run in group.runs]
+        members = [_curve(logs[run.path], chosen, options.against) for run in group.runs]
         epochs = sorted(set.intersection(*(set(member) for member in members)))
         if not epochs:
-            raise IbolError(f"the runs of {group.label} have no epoch with {metric} in common")
+            raise IbolError(f"the runs of {group.label} have no epoch with {chosen} in common")
         points = np.array([[member[epoch] for epoch in epochs] for member in members])  # (runs, epochs, 2)
         curves.append(Curve(group.label, points[:, :, 0], points[:, :, 1]))
     xlabel = {"env_steps": "environment steps", "minutes": "minutes"}[options.against]
-    plot_curves(curves, output, xlabel=xlabel, ylabel=metric, title=f"{metric} on {env}\n{setting_of(groups)}")
+    metric = find_metric(chosen)
+    title = f"{metric.explanation} on {env}\n{setting_of(groups)}"
+    plot_curves(curves, output, xlabel=xlabel, ylabel=metric.axis, title=title)
+
+
+def _reward_name(group: Group) -> str:
+    settings = group.runs[0].config["settings"]
+    return f"{settings['reward'].replace('_', '-')} l={settings['macro_length']}"
 
 
 def _curve(rows: Sequence[dict[str, Any]], metric: str, against: str) -> dict[int, tuple[float, float]]:
     """Epochs with the metric: where they stand and how much it is."""
-    found, seconds = {}, 0.0
+    points, seconds = {}, 0.0
     for row in rows:
         seconds += row["time/epoch_seconds"]
         if metric in row:
-            found[row["epoch"]] = (seconds / 60 if against == "minutes" else row["env_steps"], row[metric])
-    return found
+            points[row["epoch"]] = (seconds / 60 if against == "minutes" else row["env_steps"], row[metric])
+    return points

@@ -1,4 +1,4 @@
-"""`ibol plot`: from run directories to each figure of the paper."""
+"""`ibol plot`: what each figure of the paper shows, collected from runs. `ibol.figures` draws it."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -6,16 +6,16 @@ from pathlib import Path
 from matplotlib.backend_bases import FigureCanvasBase
 
 from ibol.errors import IbolError, unknown
-from ibol.evaluation.metric_plots import plot_bins_sweep, plot_metric_boxes
-from ibol.evaluation.plotting import PlotOptions
-from ibol.evaluation.skill_plots import plot_orientation, plot_return_bars, plot_trajectories
-from ibol.evaluation.training_plots import plot_learning_curves, plot_linearizer_rewards
+from ibol.evaluation.plots.common import PlotOptions
+from ibol.evaluation.plots.measures import plot_measures_over_bins, plot_measures_over_runs
+from ibol.evaluation.plots.skills import plot_orientation, plot_return_bars, plot_trajectories
+from ibol.evaluation.plots.training import plot_learning_curves, plot_linearizer_rewards
 
 Draw = Callable[[Sequence[str], Path, PlotOptions], None]
 FIGURES: dict[str, Draw] = {
     "trajectories": plot_trajectories,
-    "boxes": plot_metric_boxes,
-    "bins": plot_bins_sweep,
+    "boxes": plot_measures_over_runs,
+    "bins": plot_measures_over_bins,
     "returns": plot_return_bars,
     "orientation": plot_orientation,
     "linearizer-rewards": plot_linearizer_rewards,

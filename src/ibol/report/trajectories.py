@@ -1,55 +1,54 @@
 """Trajectories for the page: few points, as whole numbers on a scale of their own."""
 
-from pathlib import Path
 from typing import Any
 
 import matplotlib.colors
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.evaluation.loading import LoadedRun
 from ibol.evaluation.rollouts import skill_rollouts
 from ibol.evaluation.skills import accuracy_trajectories
 from ibol.figures.skills import latent_colours
 from ibol.linearizer.evaluation import evaluate_linearizer
-from ibol.linearizer.policy import Linearizer
 from ibol.seeding import derive
 from ibol.skills.latents import RADIUS, Gaussian, Prior
-from ibol.skills.policy import Skills
 
-Ways = dict[str, Any]
-_POINTS, _WAYS = 51, 250  # at most, of a trajectory and in a picture
+Picture = dict[str, Any]
+_POINTS, _PATHS = 51, 250  # at most, of a trajectory and in a picture
 _FINE = 2000  # whole numbers from the middle to the furthest place
 
 
-def ways_of(run: Path, policy: Any, *, trajectories: int, seed: int) -> list[Ways]:
+def pictures_of(run: LoadedRun, *, trajectories: int, seed: int) -> list[Picture]:
     """Pictures of where a policy goes: of skills random and chosen latents, and the policies to compare with."""
-    if isinstance(policy, Linearizer):
-        found = evaluate_linearizer(policy, seed=derive(seed, "evaluation"))
-        paths = found.trajectories.states[:, :, list(found.location_dims)]
-        prior = Gaussian(len(found.location_dims))
-        return [_ways("goals along the location", "g", found.goals, paths, found.trajectories.returns, prior, RADIUS)]
-    if isinstance(policy, Skills):
+    if run.kind == "linearizer":
+        shown = evaluate_linearizer(run.policy, seed=derive(seed, "evaluation"))
+        paths = shown.trajectories.states[:, :, list(shown.location_dims)]
+        prior = Gaussian(len(shown.location_dims))
+        title = "goals along the location"
+        return [_picture(title, "g", shown.goals, paths, shown.trajectories.returns, prior, RADIUS)]
+    if run.kind == "skills":
         eight = accuracy_trajectories(trajectories)
-        pictures: tuple[tuple[str, Any], ...] = (
+        choices: tuple[tuple[str, Any], ...] = (
             ("random skills", {"trajectories": trajectories}),
             ("8 skills", {"which": "eight", "trajectories": eight}),
             ("before training", {"policy": "untrained", "trajectories": trajectories}),
             ("random policy", {"policy": "random", "trajectories": trajectories}),
         )
-        pairs = [(title, skill_rollouts(run, seed=seed, **options)) for title, options in pictures]
-        return [_ways(title, "z", found.latents, found.locations, found.returns, found.prior) for title, found in pairs]
-    dims = list(policy.make_env(1).location_dims)
-    episodes = policy.rollout(16, seed=derive(seed, "evaluation"))
+        pairs = [(title, skill_rollouts(run, seed=seed, **options)) for title, options in choices]
+        return [_picture(title, "z", r.latents, r.locations, r.returns, r.prior) for title, r in pairs]
+    dims = list(run.policy.make_env(1).location_dims)
+    episodes = run.policy.rollout(16, seed=derive(seed, "evaluation"))
     nothing = np.zeros((len(episodes.states), 0), np.float32)
-    return [_ways("episodes", "", nothing, episodes.states[:, :, dims], episodes.returns, Gaussian(0))]
+    return [_picture("episodes", "", nothing, episodes.states[:, :, dims], episodes.returns, Gaussian(0))]
 
 
-def drawable(policy: Any) -> bool:
+def drawable(run: LoadedRun) -> bool:
     """Whether the location has one or two dimensions."""
-    return len(policy.make_env(1).location_dims) in (1, 2)
+    return len(run.policy.make_env(1).location_dims) in (1, 2)
 
 
-def _ways(
+def _picture(
     title: str,
     sign: str,
     latents: NDArray[np.floating],
@@ -57,9 +56,9 @@ def _ways(
     returns: NDArray[np.floating],
     prior: Prior,
     stretch: float = 1.0,
-) -> Ways:
+) -> Picture:
     """A picture as data; `stretch` makes latents of what is not drawn from N(0, I), for their colours."""
-    some = np.linspace(0, len(paths) - 1, min(_WAYS, len(paths))).round().astype(int)
+    some = np.linspace(0, len(paths) - 1, min(_PATHS, len(paths))).round().astype(int)
     steps = np.linspace(0, paths.shape[1] - 1, min(_POINTS, paths.shape[1])).round().astype(int)
     chosen = paths[some][:, steps]
     scale = max(float(np.abs(chosen).max()), 1e-6) / _FINE

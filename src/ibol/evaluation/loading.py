@@ -1,0 +1,73 @@
+"""A run and what it has learned, loaded once for all that is measured, drawn and filmed of it."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ibol.errors import IbolError
+from ibol.runs import checkpoint
+from ibol.runs.directory import RunDirectory
+from ibol.skills.policy import Skills
+from ibol.training.launch import load_agent
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedRun:
+    """A run directory with its policy."""
+
+    directory: RunDirectory
+    policy: Any
+    """What can act: it has `kind`, `env`, `make_env` and `rollout`."""
+
+    @property
+    def path(self) -> Path:
+        """Where the run is."""
+        return self.directory.path
+
+    @property
+    def kind(self) -> str:
+        """What acts: skills, linearizer, policy or controller."""
+        return str(self.policy.kind)
+
+    @property
+    def skills(self) -> Skills:
+        """The policy, if it is skills."""
+        if self.kind != "skills":
+            raise IbolError(f"{self.path} is a run of 'ibol {self.directory.command}' and holds no skills")
+        assert isinstance(self.policy, Skills)
+        return self.policy
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A SHA-256 of all that decides what the skills do."""
+        skills = self.skills
+        arrays = {**checkpoint.flatten(skills.network, "skills/"), **skills.normalizer.state()}
+        descriptions: list[Any] = [dataclasses.asdict(skills.description)]
+        if skills.linearizer is not None:
+            arrays |= {f"linearizer/{name}": value for name, value in skills.linearizer.arrays().items()}
+            descriptions.append(dataclasses.asdict(skills.linearizer.description))
+        digest = hashlib.sha256(json.dumps(descriptions, sort_keys=True).encode())
+        for name in sorted(arrays):
+            digest.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
+            digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        return digest.hexdigest()
+
+
+Run = Path | LoadedRun
+
+
+def load_run(run: Run) -> LoadedRun:
+    """The run, loaded if it is not yet."""
+    return run if isinstance(run, LoadedRun) else LoadedRun(RunDirectory.open(run), load_agent(run))
+
+
+def load_runs(runs: Sequence[Run]) -> list[LoadedRun]:
+    """Each run once, loaded if it is not yet."""
+    return [load_run(run) for run in {run if isinstance(run, Path) else run.path: run for run in runs}.values()]

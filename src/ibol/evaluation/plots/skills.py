@@ -1,0 +1,121 @@
+"""Figures of what skills do: where they go, what they earn, where they turn."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ibol.envs import ROBOTS
+from ibol.errors import IbolError
+from ibol.evaluation.groups import envs_of, group_runs
+from ibol.evaluation.loading import Run, load_run, load_runs
+from ibol.evaluation.plots.common import PlotOptions, is_skills, setting_of, skill_runs
+from ibol.evaluation.rollouts import LINE, skill_rollouts
+from ibol.figures.linearizer import TracesPanel, plot_traces
+from ibol.figures.orientation import OrientationPanel, plot_orientations
+from ibol.figures.returns import ReturnsPanel, plot_returns
+from ibol.figures.skills import SkillPicture, plot_skills
+from ibol.linearizer.evaluation import evaluate_linearizer
+from ibol.linearizer.policy import load_linearizer
+from ibol.runs.directory import RunDirectory
+from ibol.runs.progress import WorkProgress
+from ibol.seeding import derive
+from ibol.skills.latents import SHOWN
+
+ROTATION = {"quaternion": (3, 4, 5, 6), "angles": (3, 4, 5)}  # in a state; the last value is the heading's
+EPISODES = 6  # of each of the 8 latents, as the paper's
+
+
+def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) -> None:
+    """Skills as the paper draws them, or the traces of linearizers; a column for each run."""
+    with_skills = [name for name in names if is_skills(name)]
+    if not with_skills:
+        plot_traces([linearizer_traces(name, seed=options.seed) for name in names], output)
+        return
+    if len(with_skills) < len(names):
+        other = next(name for name in names if name not in with_skills)
+        raise IbolError(f"{other} holds no skills: draw skills and linearizers in pictures of their own")
+    paths, count = skill_runs(names), options.count(500)
+    if len({len(RunDirectory.open(path).config["skills"]["location_dims"]) for path in paths}) > 1:
+        raise IbolError("these skills move in spaces of different dimensions: draw them in pictures of their own")
+    eight = SHOWN * EPISODES
+    top, bottom = [], []
+    groups = {run.path: group for group in group_runs(paths) for run in group.runs}
+    with WorkProgress(len(paths) * (eight + count), "episodes", options.quiet) as progress:
+        for run in load_runs(paths):
+            group = groups[run.path]
+            shown = skill_rollouts(run, which="eight", trajectories=eight, seed=options.seed, progress=progress)
+            shown = shown.by_latent()
+            title = f"{group.label} on {group.env}\npreset {group.preset}, seed {run.directory.config['seed']}"
+            title = f"{title}\n{shown.distinct} latents, {EPISODES} episodes each"
+            top.append(SkillPicture(title, shown.latents, shown.locations, shown.prior, random=False))
+            bottom.append(random_skills(run, trajectories=count, seed=options.seed, progress=progress))
+    plot_skills([*top, *bottom], output, columns=len(paths))
+
+
+def random_skills(
+    run: Run, title: str = "", *, trajectories: int = 500, seed: int = 0, progress: WorkProgress | None = None
+) -> SkillPicture:
+    """A panel with random skills."""
+    run = load_run(run)
+    rollouts = skill_rollouts(run, trajectories=trajectories, seed=seed, progress=progress)
+    if rollouts.locations.shape[2] not in (1, 2):
+        raise IbolError(f"the skills of {run.path} have no location of 1 or 2 dimensions to draw")
+    title = title or f"{trajectories} random latents"
+    return SkillPicture(title, rollouts.latents, rollouts.locations, rollouts.prior)
+
+
+def linearizer_traces(name: str, *, seed: int = 0) -> TracesPanel:
+    """A panel with what a linearizer does for goals along the location."""
+    linearizer = load_linearizer(name)
+    evaluation = evaluate_linearizer(linearizer, seed=seed)
+    paths = evaluation.trajectories.states[:, :, list(evaluation.location_dims)]
+    return TracesPanel(f"{linearizer.env} linearizer ({name})", evaluation.goals, paths, evaluation.scalars())
+
+
+def plot_return_bars(names: Sequence[str], output: Path, options: PlotOptions) -> None:
+    """External returns of random skills, one bar for each run."""
+    paths, count = skill_runs(names), options.count(2000)
+    groups, rollouts = group_runs(paths), {}
+    with WorkProgress(len(paths) * count, "episodes", options.quiet) as progress:
+        for path in paths:
+            rollouts[path] = skill_rollouts(path, trajectories=count, seed=options.seed, progress=progress)
+    rows = [
+        [
+            ReturnsPanel(f"{group.label} on {env}", [rollouts[run.path].returns for run in group.runs])
+            for group in groups
+            if group.env == env
+        ]
+        for env in envs_of(groups)
+    ]
+    plot_returns(rows, output, title=f"External returns of {count} skills of each run\n{setting_of(groups)}")
+
+
+def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -> None:
+    """Where the torso points for latents from -4 to 4, and for the linearizer's goals alone from -1 to 1."""
+    paths, count = skill_runs(names), options.count(32)
+    panels, compared = [], set()
+    groups = group_runs(paths)
+    labels = {run.path: group.label for group in groups for run in group.runs}
+    for run in load_runs(paths):
+        skills = run.skills
+        robot = ROBOTS.get(skills.env)
+        if robot is None or robot.rotation not in ROTATION:
+            floating = ", ".join(name for name, other in ROBOTS.items() if other.rotation in ROTATION)
+            raise IbolError(f"{run.path} is of {skills.env}, but only free robots turn: {floating}")
+        dims = ROTATION[robot.rotation]
+        line = skill_rollouts(run, which="line", trajectories=count, seed=options.seed, state_dims=dims)
+        title = f"{labels[run.path]}, seed {run.directory.config['seed']}, {count} latents"
+        panels.append(OrientationPanel(title, "latent z₁", line.latents[:, 0], line.locations))
+        source = skills.env, run.directory.config["settings"]["linearizer"]
+        if skills.linearizer is not None and source not in compared:
+            compared.add(source)
+            goals = np.zeros((count, skills.linearizer.goal_dim), np.float32)
+            goals[:, dims[-1]] = np.linspace(-1, 1, count)
+            states = skills.linearizer.rollout(goals, seed=derive(options.seed, "orientation")).states
+            title = f"linearizer alone, {count} goals"
+            varied = "goal of the orientation"
+            panels.append(OrientationPanel(title, varied, goals[:, dims[-1]], states[:, :, list(dims)]))
+    plot_orientations(
+        panels, output, title=f"Torso's x-axis from above, latents from {-LINE:g} to {LINE:g}\n{setting_of(groups)}"
+    )

@@ -1,0 +1,146 @@
+"""The catalogue of metrics: what tables, reports, figures and docs say of each number. A new metric is one entry."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Kind = Literal["setting", "information", "behaviour", "linearizer", "policy", "task", "training"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number that is measured or logged."""
+
+    name: str
+    """Its key in rows and in metrics.jsonl."""
+    kind: Kind
+    """How it was measured (setting), what latents say (information) and skills do (behaviour), or what it is of."""
+    explanation: str
+    """What it is, in one sentence."""
+    better: Literal["higher", "lower", ""] = ""
+    unit: str = ""
+    header: str = ""
+    """Its column or axis (default: the name with spaces)."""
+
+    @property
+    def column(self) -> str:
+        """The header of its column, with an arrow that points to the better side."""
+        return self.header + {"higher": " ↑", "lower": " ↓", "": ""}[self.better]
+
+    @property
+    def axis(self) -> str:
+        """The label of its axis."""
+        return f"{self.header} ({self.unit})" if self.unit else self.header
+
+
+_ALL = (
+    Metric("env_steps", "setting", "environment steps of the whole training"),
+    Metric("bins", "setting", "bins of each dimension of latent and final location"),
+    Metric("episodes", "setting", "episodes of the measurement"),
+    Metric("episodes_from", "setting", "what decides these episodes: the seed of the call, or the planner's own plans"),
+    # What the latent Z says of the final location S.
+    Metric(
+        "information", "information", "information of Z about S on histograms, as published; useless skills have some",
+        "higher", "nats", "I(Z; S)",
+    ),
+    Metric(
+        "sepin@k", "information", "mean of the k largest I(S; Z_i) given the other dimensions of Z, as published",
+        "higher", "nats", "SEPIN@k",
+    ),
+    Metric(
+        "wsepin", "information", "mean of I(S; Z_i) given the others over all i, weighted by I(S; Z_i), as published",
+        "higher", "nats", "WSEPIN",
+    ),
+    Metric(
+        "corrected", "information", "I(Z; S) minus its mean over 10 shuffles of the latents",
+        "higher", "nats", "corrected I(Z; S)",
+    ),
+    Metric(
+        "corrected_sepin@k", "information", "SEPIN@k minus its mean over 10 shuffles of the latents",
+        "higher", "nats", "corrected SEPIN@k",
+    ),
+    Metric(
+        "corrected_wsepin", "information", "WSEPIN minus its mean over 10 shuffles of the latents",
+        "higher", "nats", "corrected WSEPIN",
+    ),
+    Metric(
+        "neighbour_information", "information", "information of Z about S from nearest neighbours, without bins",
+        "higher", "nats", "neighbour I(Z; S)",
+    ),
+    Metric(
+        "neighbour_sepin@k", "information", "SEPIN@k from nearest neighbours, without bins",
+        "higher", "nats", "neighbour SEPIN@k",
+    ),
+    Metric(
+        "neighbour_wsepin", "information", "WSEPIN from nearest neighbours, without bins",
+        "higher", "nats", "neighbour WSEPIN",
+    ),
+    # What skills do.
+    Metric(
+        "accuracy", "behaviour",
+        "how often episodes of 8 latents end nearest to their own latent's centroid; chance is 1/8", "higher",
+    ),
+    Metric(
+        "coverage", "behaviour", "visited cells of 32 (x) or 1024 (x, y) between the extremes of all compared runs",
+        "higher", "cells",
+    ),
+    Metric(
+        "distance", "behaviour", "mean distance from start to end; of a linearizer for goals of full length",
+        "higher", "m",
+    ),
+    Metric("spread", "behaviour", "root mean square distance of the ends from their mean", "higher", "m"),
+    Metric("return_std", "behaviour", "standard deviation of the environment's own return over episodes"),
+    Metric("return_range", "behaviour", "range of the environment's own return over episodes"),
+    Metric("smallest_sector", "behaviour", "share of ends in the emptiest of 12 directions (in the plane)", "higher"),
+    Metric("lowest", "behaviour", "the furthest end backward (on a line)", "lower", "m"),
+    Metric("highest", "behaviour", "the furthest end forward (on a line)", "higher", "m"),
+    Metric(
+        "reach", "linearizer", "distance along the goal; on a line the geometric mean of both directions",
+        "higher", "m",
+    ),
+    Metric("shortest_direction", "linearizer", "distance in the worst direction", "higher", "m"),
+    Metric("direction_error", "linearizer", "angle between goal and movement", "lower", "degrees"),
+    Metric("forward", "linearizer", "where goal +1 leads", "higher", "m"),
+    Metric("backward", "linearizer", "where goal -1 leads", "lower", "m"),
+    Metric("rank_correlation", "linearizer", "order of the ends against the order of the goals", "higher"),
+    Metric("fallen", "linearizer", "share of robots that cannot move on at the end", "lower"),
+    Metric("return_mean", "policy", "mean return of these episodes", "higher"),
+    Metric("length_mean", "policy", "mean length of these episodes", "", "steps"),
+    Metric("random_return_mean", "policy", "mean return of random actions"),
+    Metric("random_return_std", "policy", "standard deviation of the return of random actions"),
+    Metric("random_length_mean", "policy", "mean length of episodes of random actions", "", "steps"),
+    Metric("goal_distance_mean", "task", "mean distance to the goal in these episodes", "lower", "m", "goal distance"),
+    Metric(
+        "last_return", "task",
+        "mean logged return while exploring over the last tenth of the epochs, at most the paper's 100", "higher",
+    ),
+    Metric("final_return", "task", "return of the controller's mode in the last logged evaluation", "higher"),
+    Metric("untrained_distance", "task", "distance to the goal in the evaluation before training", "", "m"),
+    Metric("final_distance", "task", "distance to the goal in the last logged evaluation", "lower", "m"),
+    # What training logs and shows whether it learns.
+    Metric("objective", "training", "the method's own objective", "higher"),
+    Metric("intrinsic_reward", "training", "the method's own reward", "higher", "nats"),
+    Metric("decoder", "training", "log-likelihood of the latent by VALOR's decoder", "higher", "nats"),
+    Metric("reward", "training", "the linearizer's own reward", "higher"),
+    Metric("return", "training", "return while exploring", "higher"),
+    Metric("evaluation/information", "training", "corrected information of the latent about the end", "higher", "nats"),
+    Metric("evaluation/spread", "training", "spread of the ends", "higher", "m"),
+    Metric("evaluation/coverage", "training", "visited cells", "higher", "cells"),
+    Metric("evaluation/distance", "training", "distance for goals of full length", "higher", "m"),
+    Metric("evaluation/reach", "training", "distance along the goal", "higher", "m"),
+    Metric("evaluation/direction_error", "training", "angle between goal and movement", "lower", "degrees"),
+    Metric("evaluation/return", "training", "return of the mode", "higher"),
+    Metric("evaluation/goal_distance", "training", "distance to the goal", "lower", "m"),
+)  # fmt: skip
+CATALOGUE = {metric.name: replace(metric, header=metric.header or metric.name.replace("_", " ")) for metric in _ALL}
+"""All metrics, in the order of their columns."""
+
+
+def find_metric(name: str) -> Metric:
+    """The entry of a number in rows or metrics.jsonl, where `sepin@3` is that of k = 3; any other is its own name."""
+    general, k = re.sub(r"@\d+$", "@k", name), name.rpartition("@")[2]
+    if general not in CATALOGUE:
+        return Metric(name, "training", name, header=name)
+    entry = CATALOGUE[general]
+    special = {field: getattr(entry, field).replace("@k", f"@{k}") for field in ("header", "explanation")}
+    return entry if general == name else replace(entry, name=name, **special)
