@@ -221,29 +221,29 @@ def test_humanoid_terminates_outside_its_heights(height):
 
 def test_the_exchanges_of_ants_limbs_leave_its_physics_as_it_is():
     env = make("ant", 8, autoreset=AutoresetMode.DISABLED)
-    found = symmetries(env.robot, env.model)
-    assert len(found) == 8, "four turns, each with its mirror image"
-    np.testing.assert_array_equal(found.state_index[0], np.arange(29))
+    exchanges = symmetries(env.robot, env.model)
+    assert len(exchanges) == 8, "four turns, each with its mirror image"
+    np.testing.assert_array_equal(exchanges.state_index[0], np.arange(29))
     env.reset(seed=0)
     run(env, random_actions(env, 30))
     start, actions = env._state[0].copy(), random_actions(env, 10)[:, 0]
-    env._state[:] = start[found.state_index] * found.state_sign
-    obs, _ = run(env, actions[:, found.action_index] * found.action_sign)
-    turned = obs[:, 0][:, found.state_index] * found.state_sign
+    env._state[:] = start[exchanges.state_index] * exchanges.state_sign
+    obs, _ = run(env, actions[:, exchanges.action_index] * exchanges.action_sign)
+    turned = obs[:, 0][:, exchanges.state_index] * exchanges.state_sign
     np.testing.assert_allclose(obs, turned, atol=1e-9)
     assert np.abs(obs[-1, 1] - obs[-1, 0]).max() > 0.1, "the exchange changes something"
 
 
 def test_humanoids_mirror_image_moves_nearly_as_it_does():
     env = make("humanoid", 2, autoreset=AutoresetMode.DISABLED)
-    found = symmetries(env.robot, env.model)
-    assert len(found) == 2
+    exchanges = symmetries(env.robot, env.model)
+    assert len(exchanges) == 2
     env.reset(seed=0)
     run(env, random_actions(env, 10))
     start, actions = env._state[0].copy(), random_actions(env, 3)[:, 0]
-    env._state[:] = start[found.state_index] * found.state_sign
-    obs, _ = run(env, actions[:, found.action_index] * found.action_sign)
-    mirrored = obs[-1, 0][found.state_index[1]] * found.state_sign[1]
+    env._state[:] = start[exchanges.state_index] * exchanges.state_sign
+    obs, _ = run(env, actions[:, exchanges.action_index] * exchanges.action_sign)
+    mirrored = obs[-1, 0][exchanges.state_index[1]] * exchanges.state_sign[1]
     positions = slice(env.model.nq)
     np.testing.assert_allclose(obs[-1, 1, positions], mirrored[positions], atol=0.01)
     assert np.abs(obs[-1, 1, positions] - obs[-1, 0, positions]).max() > 0.3

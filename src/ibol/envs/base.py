@@ -122,7 +122,7 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
         return self._obs.copy(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Floats, Floats, Bools, Bools, dict[str, Any]]:
-        """Advance every environment whose episode is under way by one step."""
+        """Advance every environment whose episode has not ended by one step."""
         if not self._was_reset:
             raise IbolError("call reset() before step()")
         acts = action_array(self, actions)

@@ -21,9 +21,9 @@ Factory = Callable[[], gymnasium.Env[Any, Any]]
 
 
 class _Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Rests where its episode ended until it is reset; the ends themselves are told in `info`.
+    """Rests where its episode ended until it is reset; the ends themselves are in `info`.
 
-    Gymnasium's vectorisation without automatic resets refuses to step a copy that has ended, so it is not told.
+    Gymnasium's vectorisation without automatic resets refuses to step a copy that says that it has ended.
     """
 
     _last: tuple[Any, bool, bool] | None = None
@@ -153,9 +153,9 @@ def find_factory(name: str) -> Factory:
             raise IbolError(f"the environment {name!r} needs the module {module_name!r}: {error}") from None
         if attribute in gymnasium.registry:
             return lambda: gymnasium.make(attribute)
-        found = getattr(module, attribute, None)
-        if callable(found):
-            return found
+        factory = getattr(module, attribute, None)
+        if callable(factory):
+            return factory
         raise IbolError(f"the module {module_name!r} has no environment or function {attribute!r}")
     hint = ", a Gymnasium id such as 'Pendulum-v1', or 'module:function' that makes a Gymnasium environment"
     raise unknown("environment", name, ENVS, hint)

@@ -55,7 +55,7 @@ class Renderer:
         return {"render_modes": RENDER_MODES, "render_fps": max(1, round(1 / (self.env.dt * steps)))}
 
     def picture(self) -> Image | None:
-        """How it looks now."""
+        """The present state."""
         if self.mode is None:
             return None
         state, goal = self.env.shown()

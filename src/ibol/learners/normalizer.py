@@ -3,7 +3,7 @@
 Fixed, as in the paper: uniform random actions from a fresh episode, 50 steps, termination ignored, all states pooled.
 The values for our environments ship as data (`envs/normalizers.json`, written by `ibol normalize ENV --update`).
 
-Moving average: the authors update their statistics with every single state, in 8 workers that never talk to each
+Moving average: the authors update their statistics with every single state, in 8 workers that are independent of each
 other. One shared normaliser, updated once in an epoch with the weight w = 1 - (1 - rate)^n, where n is the number of
 states that one worker sees in an epoch, follows the same average.
 """
@@ -100,7 +100,7 @@ def compute_normalizer(
     if env in ROBOTS and not ROBOTS[env].terminates_when_fallen:
         given["terminate"] = False
     batch = min(trajectories, 500)
-    # An own environment cannot be told to ignore termination: it starts anew, and its states count all the same. So
+    # An own environment has no option to ignore termination: it starts anew, and its states count all the same. So
     # does D'Kitty: the authors' numbers are those of upright robots.
     envs = make(env, batch, **given)
     rng = generator(seed, "normalizer")
