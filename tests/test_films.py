@@ -11,15 +11,15 @@ from imageio_ffmpeg import get_ffmpeg_exe
 from PIL import Image
 
 from conftest import fails
+from ibol import gl as backend
 from ibol.cli import main
 from ibol.envs import ROBOTS, make
+from ibol.envs.rendering import Stage
 from ibol.errors import IbolError
 from ibol.figures.skills import latent_colours
-from ibol.films import backend
 from ibol.films.chart import Chart
 from ibol.films.episodes import Episodes, load_episodes, parse_latents
 from ibol.films.film import _RING, frame_steps
-from ibol.films.scene import Stage
 from ibol.skills.latents import Gaussian
 
 

@@ -212,3 +212,26 @@ def test_disabled_rests_until_it_is_reset():
     np.testing.assert_allclose(reward, [0, 1], atol=1e-5)
     assert terminated.tolist() == [True, False]
     env.close()
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_masks_and_seeds_of_resets(processes):
+    env = make(Walker, num_envs=2, horizon=5, autoreset="Disabled", processes=processes)
+    mask = np.array([False, True])
+    with pytest.raises(IbolError, match="reset all environments once"):
+        env.reset(options={"reset_mask": mask})
+    with pytest.raises(IbolError, match="call reset"):
+        env.step(np.zeros((2, 1)))
+    env.reset(seed=0)
+    env.step(climb(np.zeros((2, 2)), 0))
+    for wrong in ([True], np.array([0, 1])):
+        with pytest.raises(IbolError, match="reset_mask has shape"):
+            env.reset(options={"reset_mask": wrong})
+    with pytest.raises(IbolError, match="3 seeds were given for 2"):
+        env.reset(seed=[1, 2, 3])
+    options = {"reset_mask": mask.tolist()}
+    obs, _ = env.reset(seed=10, options=options)
+    np.testing.assert_allclose(obs[:, 0], [1, 1], atol=1e-5)  # the second starts from seed 11
+    assert options == {"reset_mask": [False, True]}, "the caller's dictionary"
+    np.testing.assert_array_equal(env.reset(options={"reset_mask": np.zeros(2, bool)})[0], obs)
+    env.close()

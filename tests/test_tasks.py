@@ -24,17 +24,17 @@ IDS = {
 
 
 @pytest.fixture(scope="module")
-def ways(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three ways of HalfCheetah at 21 moments."""
-    file = tmp_path_factory.mktemp("set") / "ways.safetensors"
+def paths(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three paths of HalfCheetah at 21 moments."""
+    file = tmp_path_factory.mktemp("set") / "paths.safetensors"
     locations = np.linspace(0, 1, 21)[None, :, None] * np.array([-10.0, 0.0, 20.0])[:, None, None]
     about = {"env": "half_cheetah", "every": 10}
     checkpoint.save(file, {"locations": locations.astype(np.float32)}, {"imitation_set": about})
     return file
 
 
-def task(name: str, num_envs: int = 3, ways: Path | None = None, **options: object) -> TaskEnv:
-    given = {"imitation_set": ways} if name == "half_cheetah_imitation" else {}
+def task(name: str, num_envs: int = 3, paths: Path | None = None, **options: object) -> TaskEnv:
+    given = {"imitation_set": paths} if name == "half_cheetah_imitation" else {}
     env = make(name, num_envs, 1, autoreset=AutoresetMode.DISABLED, **given, **options)
     assert isinstance(env, TaskEnv)
     return env
@@ -51,8 +51,8 @@ def test_every_task_is_registered() -> None:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_gymnasiums_checker_is_content(name: str, ways: Path) -> None:
-    given = {"imitation_set": str(ways)} if name == "half_cheetah_imitation" else {}
+def test_gymnasiums_checker_is_content(name: str, paths: Path) -> None:
+    given = {"imitation_set": str(paths)} if name == "half_cheetah_imitation" else {}
     check_env(gymnasium.make(IDS[name], **given).unwrapped, skip_render_check=True)
 
 
@@ -61,9 +61,9 @@ def test_gymnasiums_checker_is_content(name: str, ways: Path) -> None:
     [("ant_goal", 2, 50), ("ant_multi_goals", 2, 15), ("half_cheetah_goal", 1, 60), ("half_cheetah_imitation", 20, 0)],
 )
 def test_the_observation_is_the_state_and_then_the_targets(
-    name: str, targets: int, goal_range: float, ways: Path
+    name: str, targets: int, goal_range: float, paths: Path
 ) -> None:
-    env = task(name, 300, ways)
+    env = task(name, 300, paths)
     obs, _ = env.reset(seed=5)
     robot = make(TASKS[name].robot, 300, 1, autoreset=AutoresetMode.DISABLED)
     np.testing.assert_array_equal(obs[:, :-targets], robot.reset(seed=5)[0])
@@ -78,54 +78,54 @@ def test_the_observation_is_the_state_and_then_the_targets(
 @pytest.mark.parametrize("name", ["ant_goal", "half_cheetah_goal", "point_goal"])
 def test_a_goal_rewards_the_distance_at_the_end_alone(name: str) -> None:
     env = task(name)
-    found = episodes(env)
-    goals = found.states[:, 0, env.robot_dim :]
-    places = found.states[:, -1, list(env.location_dims)]
+    rollouts = episodes(env)
+    goals = rollouts.states[:, 0, env.robot_dim :]
+    places = rollouts.states[:, -1, list(env.location_dims)]
     distance = np.sqrt(((goals - places) ** 2).sum(axis=1))
-    assert not found.rewards[:, :-1].any()
-    np.testing.assert_allclose(found.rewards[:, -1], -distance, rtol=1e-5)
-    np.testing.assert_allclose(env.distance(found.returns), distance, rtol=1e-5)
-    np.testing.assert_array_equal(env.targets(found.states), np.repeat(goals[:, None], env.horizon + 1, axis=1))
+    assert not rollouts.rewards[:, :-1].any()
+    np.testing.assert_allclose(rollouts.rewards[:, -1], -distance, rtol=1e-5)
+    np.testing.assert_allclose(env.distance(rollouts.returns), distance, rtol=1e-5)
+    np.testing.assert_array_equal(env.targets(rollouts.states), np.repeat(goals[:, None], env.horizon + 1, axis=1))
 
 
 def test_multi_goals_come_every_50_steps_around_the_robot() -> None:
     env = task("ant_multi_goals", 16, goal_range=4.0)
-    found = episodes(env)
-    goals, places = found.states[:, :, env.robot_dim :], found.states[:, :, :2]
+    rollouts = episodes(env)
+    goals, places = rollouts.states[:, :, env.robot_dim :], rollouts.states[:, :, :2]
     moments = [50, 100, 150, 200]
-    assert not np.delete(found.rewards, [m - 1 for m in moments], axis=1).any()
+    assert not np.delete(rollouts.rewards, [m - 1 for m in moments], axis=1).any()
     total = np.zeros(16)
     for m in moments:
         distance = np.linalg.norm(goals[:, m - 1] - places[:, m], axis=1)
-        np.testing.assert_allclose(found.rewards[:, m - 1], -distance, rtol=1e-4)
+        np.testing.assert_allclose(rollouts.rewards[:, m - 1], -distance, rtol=1e-4)
         total += distance
         assert (goals[:, m - 1] == goals[:, m - 50]).all()
         if m < 200:
             offset = goals[:, m] - places[:, m]
             assert 3.5 < np.abs(offset).max() <= 4.0 + 1e-5
             assert abs(offset.mean()) < 1.6  # four standard errors of the mean of 32
-    np.testing.assert_allclose(env.distance(found.returns), total / 4, rtol=1e-5)
+    np.testing.assert_allclose(env.distance(rollouts.returns), total / 4, rtol=1e-5)
 
 
-def test_imitation_rewards_squared_distances_every_10_steps(ways: Path) -> None:
-    env = task("half_cheetah_imitation", 8, ways)
-    found = episodes(env)
-    way, x = found.states[:, 0, 18:], found.states[:, 10::10, 0]
-    squared = (way - x) ** 2
-    np.testing.assert_allclose(found.rewards[:, 9::10], -squared / 20 / 30, rtol=1e-4, atol=1e-6)
-    assert not np.delete(found.rewards, np.arange(9, 200, 10), axis=1).any()
-    np.testing.assert_allclose(env.distance(found.returns), np.sqrt(squared.mean(axis=1)), rtol=1e-4)
-    ends = set(way[:, -1].tolist())
+def test_imitation_rewards_squared_distances_every_10_steps(paths: Path) -> None:
+    env = task("half_cheetah_imitation", 8, paths)
+    rollouts = episodes(env)
+    path, x = rollouts.states[:, 0, 18:], rollouts.states[:, 10::10, 0]
+    squared = (path - x) ** 2
+    np.testing.assert_allclose(rollouts.rewards[:, 9::10], -squared / 20 / 30, rtol=1e-4, atol=1e-6)
+    assert not np.delete(rollouts.rewards, np.arange(9, 200, 10), axis=1).any()
+    np.testing.assert_allclose(env.distance(rollouts.returns), np.sqrt(squared.mean(axis=1)), rtol=1e-4)
+    ends = set(path[:, -1].tolist())
     assert ends <= {-10.0, 0.0, 20.0}
     assert len(ends) > 1
-    places = env.targets(found.states)
+    places = env.targets(rollouts.states)
     assert places.shape == (8, 201, 1)
-    np.testing.assert_array_equal(places[:, [0, 1, 10, 11, 200], 0], way[:, [0, 0, 0, 1, 19]])
+    np.testing.assert_array_equal(places[:, [0, 1, 10, 11, 200], 0], path[:, [0, 0, 0, 1, 19]])
 
 
 @pytest.mark.parametrize("name", ["ant_multi_goals", "half_cheetah_imitation"])
-def test_an_environment_of_a_batch_is_the_single_one_with_its_seed(name: str, ways: Path) -> None:
-    batch, single = task(name, 3, ways), task(name, 1, ways)
+def test_an_environment_of_a_batch_is_the_single_one_with_its_seed(name: str, paths: Path) -> None:
+    batch, single = task(name, 3, paths), task(name, 1, paths)
     actions = np.random.default_rng(0).uniform(-1, 1, (60, 3, batch.action_space.shape[1]))
     batch.reset(seed=7)
     single.reset(seed=9)
@@ -146,18 +146,18 @@ def test_episodes_start_anew_by_themselves_with_another_goal() -> None:
     assert (obs[:, 2:] != first[:, 2:]).all()
 
 
-def test_wrong_options_are_explained(ways: Path, tmp_path: Path) -> None:
+def test_wrong_options_are_explained(paths: Path, tmp_path: Path) -> None:
     for wrong in (0.0, -1.0, float("nan")):
         with pytest.raises(IbolError, match="more than 0 metres"):
             make("ant_goal", goal_range=wrong)
     with pytest.raises(IbolError, match="ibol imitation-set RUN"):
         make("half_cheetah_imitation")
     with pytest.raises(IbolError, match=r"^unknown option of half_cheetah_imitation 'goal_range': .*imitation_set"):
-        make("half_cheetah_imitation", imitation_set=ways, goal_range=3.0)
+        make("half_cheetah_imitation", imitation_set=paths, goal_range=3.0)
     with pytest.raises(IbolError, match=r"^unknown option of ant_goal 'imitation_set': .*goal_range"):
-        make("ant_goal", imitation_set=ways)
+        make("ant_goal", imitation_set=paths)
     with pytest.raises(IbolError, match="have 200 steps"):
-        make("half_cheetah_imitation", imitation_set=ways, horizon=100)
+        make("half_cheetah_imitation", imitation_set=paths, horizon=100)
     with pytest.raises(IbolError, match="there is no imitation set"):
         make("half_cheetah_imitation", imitation_set=tmp_path / "nothing")
     checkpoint.save(tmp_path / "other.safetensors", {"a": np.zeros(1)}, {})
@@ -218,8 +218,8 @@ def test_to_fall_early_does_not_pay(dkitty_goals: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in IDS if name != "point_goal"])
-def test_a_diverged_simulation_is_judged_as_if_it_stayed(name: str, ways: Path) -> None:
-    env = task(name, 2, ways)
+def test_a_diverged_simulation_is_judged_as_if_it_stayed(name: str, paths: Path) -> None:
+    env = task(name, 2, paths)
     env.reset(seed=0)
     still = np.zeros(env.action_space.shape)
     for _ in range(60):

@@ -13,29 +13,38 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from ibol.envs.checks import action_array, autoreset_mode, reset_mask, seed_list, whole_number
+from ibol.envs.robots import Robot
 from ibol.errors import IbolError
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
+NOMINAL_DT = 0.05  # seconds in a step of an environment without a clock
+
 
 class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
     """Many copies of one environment, stepped together; actions are in [-1, 1]^m.
 
-    Environment `i` after `reset(seed=s)` behaves exactly as a single environment after `reset(seed=s + i)`,
-    whatever `num_envs` and the number of threads.
+    Environment `i` after `reset(seed=s)` behaves exactly as a single environment after `reset(seed=s + i)`, in later
+    episodes too, whatever `num_envs` and the number of threads. A copy (`copy.deepcopy`, `pickle`) goes on exactly as
+    the original does.
 
-    With `autoreset=SAME_STEP` (the default) an ended episode starts anew within the same `step`, whose `info` holds
-    the last observation in `final_obs` where `_final_obs` is true; with `NEXT_STEP` it starts anew at the following
-    `step`, which ignores that environment's action; with `DISABLED` the environment rests where it ended (costing
-    nothing) until `reset(options={"reset_mask": mask})`.
+    With `autoreset=AutoresetMode.SAME_STEP` (the default) an ended episode starts anew within the same `step`, whose
+    `info` holds the last observation in `final_obs` where `_final_obs` is true; with `NEXT_STEP` it starts anew at the
+    following `step`, which ignores that environment's action; with `DISABLED` the environment rests where it ended
+    (costing nothing) until `reset(options={"reset_mask": mask})`. A mode's name or value, such as "SameStep", does too.
     """
 
     name: str
     horizon: int
     action_dim: int
     location_dims: tuple[int, ...]
+    robot: Robot | None = None
+    """What is simulated, if it is a robot."""
+    dt: float = NOMINAL_DT
+    """Seconds in a step."""
 
     def __init__(
         self,
@@ -47,22 +56,21 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
         horizon: int,
         location_dims: tuple[int, ...],
         seed: int,
-        autoreset: AutoresetMode,
+        autoreset: AutoresetMode | str,
     ) -> None:
-        check_sizes(num_envs, horizon)
         self.name = name
-        self.num_envs = num_envs
-        self.horizon = horizon
+        self.num_envs = num_envs = whole_number("num_envs", num_envs)
+        self.horizon = whole_number("horizon", horizon)
         self.location_dims = location_dims
         self.action_dim = action_dim
-        self.autoreset = autoreset
-        self.metadata = {"autoreset_mode": autoreset, "render_modes": []}
+        self.autoreset = autoreset_mode(autoreset)
+        self.metadata = {"autoreset_mode": self.autoreset, "render_modes": []}
         self.single_observation_space = Box(-np.inf, np.inf, (state_dim,), np.float64)
         self.single_action_space = Box(-1.0, 1.0, (action_dim,), np.float32)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.divergences = np.zeros(num_envs, np.int64)
-        self._rngs = _generators(seed, num_envs)
+        self._rngs = [np.random.default_rng(one) for one in seed_list(seed, num_envs)]
         self._obs = np.zeros((num_envs, state_dim))
         self._elapsed = np.zeros(num_envs, np.int64)
         self._terminated = np.zeros(num_envs, bool)
@@ -87,27 +95,37 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
         """Rewards (len(ids),) for the rest of the episodes of `ids`, which are cut because they diverged."""
         return np.zeros(len(ids))
 
+    def shown(self) -> tuple[Floats, Floats | None]:
+        """What a picture of the first environment shows: its state (n,), and where it should be (k,), if anywhere."""
+        return self._obs[0], None
+
     # Gymnasium's interface.
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
-        """Start new episodes in all environments, or in those of `options["reset_mask"]`."""
-        if seed is not None:
-            self._rngs = _generators(seed, self.num_envs, self._rngs)
-        mask = None if options is None else options.get("reset_mask")
-        ids = np.arange(self.num_envs) if mask is None else np.flatnonzero(mask)
+        """Start new episodes in all environments, or in those of `options["reset_mask"]`.
+
+        A seed is for these environments only: environment `i` gets `seed + i`, or the entry `i` of a list, where None
+        lets its generator go on.
+        """
+        mask = reset_mask(options, self.num_envs)
         if mask is not None and not self._was_reset:
             raise IbolError("reset all environments once before resetting some of them with reset_mask")
+        ids = np.arange(self.num_envs) if mask is None else np.flatnonzero(mask)
+        seeds = [None] * self.num_envs if seed is None else seed_list(seed, self.num_envs)
+        for i in ids:
+            if seeds[i] is not None:
+                self._rngs[i] = np.random.default_rng(seeds[i])
         self._restart(ids)
         self._was_reset = True
         return self._obs.copy(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Floats, Floats, Bools, Bools, dict[str, Any]]:
-        """Advance every environment whose episode is under way by one step."""
+        """Advance every environment whose episode has not ended by one step."""
         if not self._was_reset:
             raise IbolError("call reset() before step()")
-        acts = checked_actions(self, actions)
+        acts = action_array(self, actions)
         ended_before = self._terminated | self._truncated
         resting = bool(ended_before.any())
         ids = np.flatnonzero(~ended_before) if resting else None
@@ -159,34 +177,3 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
             RuntimeWarning,
             stacklevel=3,
         )
-
-
-def check_sizes(num_envs: int, horizon: int | None) -> None:
-    """Refuse batches without environments and episodes without steps."""
-    if num_envs < 1:
-        raise IbolError(f"num_envs is {num_envs}, but at least 1 environment is needed")
-    if horizon is not None and horizon < 1:
-        raise IbolError(f"horizon is {horizon}, but an episode needs at least 1 step")
-
-
-def checked_actions(env: Any, actions: ArrayLike) -> Floats:
-    """The actions of a batch, clipped to [-1, 1]; refuses those of another shape or that are not finite."""
-    acts = np.asarray(actions, np.float64)
-    if acts.shape != env.action_space.shape:
-        raise IbolError(f"actions have shape {acts.shape}, but {env.name} needs {env.action_space.shape}")
-    if not np.isfinite(acts).all():
-        bad = int(np.flatnonzero(~np.isfinite(acts).all(axis=1))[0])
-        raise IbolError(f"the action of environment {bad} of {env.name} is not finite: {acts[bad]}")
-    return np.clip(acts, -1.0, 1.0)
-
-
-def _generators(
-    seed: int | list[int | None], num_envs: int, current: list[np.random.Generator] | None = None
-) -> list[np.random.Generator]:
-    """One generator for each environment, `seed + i` by Gymnasium's convention; None keeps the current one."""
-    seeds = [seed + i for i in range(num_envs)] if isinstance(seed, int | np.integer) else list(seed)
-    if len(seeds) != num_envs:
-        raise IbolError(f"{len(seeds)} seeds were given for {num_envs} environments")
-    if any(s is not None and s < 0 for s in seeds):
-        raise IbolError(f"the seed is {seed}, but seeds are whole numbers from 0")
-    return [current[i] if s is None and current is not None else np.random.default_rng(s) for i, s in enumerate(seeds)]

@@ -48,13 +48,18 @@ class DKittyEnv(RobotEnv):
     extra_dims = 7  # 12 of the last action and 1 of uprightness, without the root's 6 velocities
 
     def __init__(self, *args: Any, randomize: bool = True, **options: Any) -> None:
+        self._models: list[Any] = []
         super().__init__(*args, **options)
         low, high = working_range()
         self._ctrl_scale, self._ctrl_offset = (high - low) / 2, (high + low) / 2
-        self._models: list[Any] = []
         self._scratch = mujoco.MjData(self.model)
         if randomize:
             self._models = [copy.copy(self.model) for _ in range(self.num_envs)]
+            self._batch.set_models(self._models)
+
+    def _simulate(self, num_threads: int) -> None:
+        super()._simulate(num_threads)
+        if self._models:
             self._batch.set_models(self._models)
 
     def dynamics(self, i: int) -> Any:

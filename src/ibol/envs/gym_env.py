@@ -12,7 +12,8 @@ from gymnasium.vector.utils import batch_space
 from gymnasium.wrappers import FlattenObservation, RescaleAction, TimeLimit
 from numpy.typing import ArrayLike
 
-from ibol.envs.base import check_sizes, checked_actions
+from ibol.envs.base import NOMINAL_DT
+from ibol.envs.checks import action_array, autoreset_mode, optional_number, reset_mask, seed_list, whole_number
 from ibol.envs.registry import ENVS
 from ibol.errors import IbolError, unknown
 
@@ -20,9 +21,9 @@ Factory = Callable[[], gymnasium.Env[Any, Any]]
 
 
 class _Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Rests where its episode ended until it is reset; the ends themselves are told in `info`.
+    """Rests where its episode ended until it is reset; the ends themselves are in `info`.
 
-    Gymnasium's vectorisation without automatic resets refuses to step a copy that has ended, so it is not told.
+    Gymnasium's vectorisation without automatic resets refuses to step a copy that says that it has ended.
     """
 
     _last: tuple[Any, bool, bool] | None = None
@@ -49,6 +50,8 @@ class GymEnv(VectorEnv[Any, Any, Any]):
     runs in a process of its own.
     """
 
+    dt = NOMINAL_DT
+
     def __init__(
         self,
         source: str | Factory,
@@ -57,10 +60,11 @@ class GymEnv(VectorEnv[Any, Any, Any]):
         seed: int = 0,
         horizon: int | None = None,
         location_dims: tuple[int, ...] = (),
-        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
         processes: bool = False,
     ) -> None:
-        check_sizes(num_envs, horizon)
+        num_envs, horizon = whole_number("num_envs", num_envs), optional_number("horizon", horizon)
+        mode = autoreset_mode(autoreset)
         self.name = source if isinstance(source, str) else _qualified_name(source)
         create = find_factory(source) if isinstance(source, str) else source
         probe = create()
@@ -81,15 +85,15 @@ class GymEnv(VectorEnv[Any, Any, Any]):
             if len(env.observation_space.shape or ()) != 1:
                 env = FlattenObservation(env)
             env = RescaleAction(env, np.float32(-1.0), np.float32(1.0))
-            return _Resting(env) if autoreset == AutoresetMode.DISABLED else env
+            return _Resting(env) if mode == AutoresetMode.DISABLED else env
 
         self._envs: VectorEnv[Any, Any, Any]
         if processes:
-            self._envs = AsyncVectorEnv([build] * num_envs, context="forkserver", autoreset_mode=autoreset)
+            self._envs = AsyncVectorEnv([build] * num_envs, context="forkserver", autoreset_mode=mode)
         else:
-            self._envs = SyncVectorEnv([build] * num_envs, autoreset_mode=autoreset)
+            self._envs = SyncVectorEnv([build] * num_envs, autoreset_mode=mode)
         self.num_envs = num_envs
-        self.autoreset = autoreset
+        self.autoreset = mode
         self.metadata = self._envs.metadata
         self.single_observation_space = self._envs.single_observation_space
         action_dim = int(np.prod(self._envs.single_action_space.shape or ()))
@@ -102,26 +106,35 @@ class GymEnv(VectorEnv[Any, Any, Any]):
                 f"location_dims are {location_dims}, but the state of {self.name} has {state_dim} dimensions"
             )
         self.location_dims = tuple(location_dims)
-        self._first_seed: int | None = seed
+        self._first_seeds: list[int | None] | None = seed_list(seed, num_envs)
+        self._obs: Any = None
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes; the first reset without a seed uses the one given at construction."""
-        if seed is None:
-            seed = self._first_seed
-        self._first_seed = None
-        return self._envs.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        """Start new episodes as a `BatchedEnv` does; the first reset without a seed uses the constructor's."""
+        mask = reset_mask(options, self.num_envs)
+        if mask is not None and self._obs is None:
+            raise IbolError("reset all environments once before resetting some of them with reset_mask")
+        seeds = self._first_seeds if seed is None else seed_list(seed, self.num_envs)
+        self._first_seeds = None
+        if mask is not None and not mask.any():
+            return self._obs.copy(), {}
+        given = None if options is None else {**options, **({} if mask is None else {"reset_mask": mask})}
+        self._obs, info = self._envs.reset(seed=seeds, options=given)  # type: ignore[arg-type]
+        return self._obs.copy(), info
 
     def step(self, actions: ArrayLike) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Advance every copy by one step."""
-        acts = checked_actions(self, actions).astype(np.float32)
+        if self._obs is None:
+            raise IbolError("call reset() before step()")
+        acts = action_array(self, actions).astype(np.float32)
         shaped = acts.reshape((self.num_envs, *(self._envs.single_action_space.shape or ())))
-        obs, reward, terminated, truncated, info = self._envs.step(shaped)
+        self._obs, reward, terminated, truncated, info = self._envs.step(shaped)
         if self.autoreset == AutoresetMode.DISABLED:
             terminated, truncated = (info.pop(name).astype(bool) for name in ("terminated", "truncated"))
             info = {name: value for name, value in info.items() if name not in ("_terminated", "_truncated")}
-        return obs, reward, terminated, truncated, info
+        return self._obs.copy(), reward, terminated, truncated, info
 
     def close(self, **kwargs: Any) -> None:
         """Close all copies."""
@@ -140,9 +153,9 @@ def find_factory(name: str) -> Factory:
             raise IbolError(f"the environment {name!r} needs the module {module_name!r}: {error}") from None
         if attribute in gymnasium.registry:
             return lambda: gymnasium.make(attribute)
-        found = getattr(module, attribute, None)
-        if callable(found):
-            return found
+        factory = getattr(module, attribute, None)
+        if callable(factory):
+            return factory
         raise IbolError(f"the module {module_name!r} has no environment or function {attribute!r}")
     hint = ", a Gymnasium id such as 'Pendulum-v1', or 'module:function' that makes a Gymnasium environment"
     raise unknown("environment", name, ENVS, hint)

@@ -4,6 +4,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
+from ibol.envs.checks import optional_number
 
 STEP_SIZE = 0.1
 START_RANGE = 0.05
@@ -23,8 +24,9 @@ class PointEnv(BatchedEnv):
         num_threads: int | None = None,
         seed: int = 0,
         horizon: int | None = None,
-        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
+        optional_number("num_threads", num_threads)
         super().__init__(
             "point",
             num_envs=num_envs,

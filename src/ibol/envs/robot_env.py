@@ -1,16 +1,20 @@
 """A robot as a batched environment on `mujoco.batch`."""
 
+from typing import Any
+
 import mujoco
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from mujoco.batch import Batch, SimulationError
 
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
+from ibol.envs.checks import optional_number
 from ibol.envs.robots import Robot, has_fallen, load_model, quiet_mujoco
 from ibol.errors import IbolError
 
 _DIVERGED = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL)]
 _DIVERGED.append(int(mujoco.mjtWarning.mjWARN_BADQACC))
+_SIMULATION = ("_batch", "_ctrl", "_qpos", "_state")
 
 
 class RobotEnv(BatchedEnv):
@@ -31,13 +35,12 @@ class RobotEnv(BatchedEnv):
         num_threads: int | None = None,
         seed: int = 0,
         horizon: int | None = None,
-        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
         terminate: bool = True,
         end_when_fallen: bool = False,
     ) -> None:
-        if num_threads is not None and num_threads < 1:
-            raise IbolError(f"num_threads is {num_threads}, but at least 1 thread is needed")
-        self.robot = robot
+        threads = optional_number("num_threads", num_threads)
+        self.robot: Robot = robot
         self.terminate = terminate
         self.end_when_fallen = end_when_fallen or (terminate and robot.terminates_when_fallen)
         self.model = load_model(robot)
@@ -53,14 +56,8 @@ class RobotEnv(BatchedEnv):
             seed=seed,
             autoreset=autoreset,
         )
-        self._batch = Batch(self.model, num_envs, num_threads or 0)
-        self._ctrl, self._qpos = self._batch.bind("ctrl"), self._batch.bind("qpos")
-        # qpos and qvel lie side by side in the rows, so that one copy makes the observation.
-        qpos_start, _ = self._batch._component(mujoco.mjtState.mjSTATE_QPOS)
-        qvel_start, _ = self._batch._component(mujoco.mjtState.mjSTATE_QVEL)
-        assert qvel_start == qpos_start + nq
-        self._state = self._batch.state[:, qpos_start : qvel_start + nv]
         self._nq = nq
+        self._simulate(threads or 0)
         self._floats = self.model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
         if end_when_fallen and robot.fallen == "never":
             raise IbolError(f"end_when_fallen is for robots that fall, and {robot.name} does not")
@@ -68,6 +65,26 @@ class RobotEnv(BatchedEnv):
         self._rest = self._batch.state[0].copy()
         low, high = self.model.actuator_ctrlrange.T
         self._ctrl_scale, self._ctrl_offset = (high - low) / 2, (high + low) / 2
+
+    def _simulate(self, num_threads: int) -> None:
+        """Make the simulations, and the views of their states."""
+        self._batch = Batch(self.model, self.num_envs, num_threads)
+        self._ctrl, self._qpos = self._batch.bind("ctrl"), self._batch.bind("qpos")
+        # qpos and qvel lie side by side in the rows, so that one copy makes the observation.
+        qpos_start, _ = self._batch._component(mujoco.mjtState.mjSTATE_QPOS)
+        qvel_start, _ = self._batch._component(mujoco.mjtState.mjSTATE_QVEL)
+        assert qvel_start == qpos_start + self._nq
+        self._state = self._batch.state[:, qpos_start : qvel_start + self.model.nv]
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in vars(self).items() if name not in _SIMULATION}
+        return {**kept, "num_threads": self.num_threads, "rows": self._batch.state.copy()}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        num_threads, rows = kept.pop("num_threads"), kept.pop("rows")
+        vars(self).update(kept)
+        self._simulate(num_threads)
+        self._batch.state[:] = rows
 
     @property
     def num_threads(self) -> int:

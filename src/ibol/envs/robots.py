@@ -35,7 +35,7 @@ class Robot:
     """Initial velocities: scale of the normal or half-width of the uniform noise."""
     qvel_noise_is_normal: bool
     location_dims: tuple[int, ...]
-    """Where the robot is: the dimensions that the linearizer does not see and the metrics look at."""
+    """Where the robot is: the dimensions that the linearizer does not see and the metrics are about."""
     control_cost: float
     rotation: Literal["pitch", "quaternion", "angles"] = "pitch"
     """How the torso turns: in a plane, or in space, with a quaternion or angles about x, y and z after its position."""
@@ -50,9 +50,9 @@ class Robot:
     total_mass: float | None = None
     """What the model file asks for through the deprecated `settotalmass`."""
     camera: tuple[float, float, float] = (90.0, -12.0, 3.8)
-    """From where films look at it: azimuth, elevation (degrees) and distance (metres)."""
+    """Where the camera of pictures and films is: azimuth, elevation (degrees) and distance (metres)."""
     square: float = 2.0
-    """Side of a square of the films' floor (metres)."""
+    """Side of a square of the floor in pictures and films (metres)."""
     symmetry_generators: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = ()
     """Exchanges of position, rotation and joints that leave the physics as it is (see `symmetry.py`)."""
 
@@ -82,7 +82,7 @@ def load_model(robot: Robot, change: Callable[[Any], None] = lambda spec: None) 
         if robot.total_mass is not None:
             mujoco.mj_setTotalmass(model, robot.total_mass)
             mujoco.mj_setConst(model, mujoco.MjData(model))
-    # A single robot is one constraint island: looking for islands costs 5 % and changes no bit of the result.
+    # A single robot is one constraint island: a search for islands costs 5 % and changes no bit of the result.
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
     return model
 

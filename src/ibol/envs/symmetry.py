@@ -2,7 +2,7 @@
 
 If an action leads from one state to another, then the exchanged action leads from the exchanged state to the exchanged
 next one. Each symmetry is an exchange of state dimensions and of actions with changes of sign, so that one recorded
-step tells of as many steps as there are symmetries.
+step stands for as many steps as there are symmetries.
 """
 
 from dataclasses import dataclass
@@ -40,13 +40,13 @@ def symmetries(robot: Robot, model: Any) -> Symmetries:
     generators = [exchange_of(robot.num_positions, g) for g in robot.symmetry_generators]
     n = len(generators[0][0]) if generators else robot.num_positions + model.nv
     identity = np.stack([np.arange(n), np.ones(n, int)])
-    found = [identity]
-    for exchange in found:  # grows while it is walked through
+    exchanges = [identity]
+    for exchange in exchanges:  # the list grows within the loop
         for index, sign in generators:
             made = np.stack([exchange[0][index], sign * exchange[1][index]])
-            if not any(np.array_equal(made, other) for other in found):
-                found.append(made)
-    state = np.stack(found)
+            if not any(np.array_equal(made, other) for other in exchanges):
+                exchanges.append(made)
+    state = np.stack(exchanges)
     place = {int(position): action for action, position in enumerate(actuated)}
     sources = state[:, 0][:, actuated]
     return Symmetries(

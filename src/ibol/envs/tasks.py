@@ -6,6 +6,7 @@ the best return. An episode that ends early, because the robot falls, is judged 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,12 @@ class TaskEnv(BatchedEnv):
         *,
         target_dim: int | None = None,
         seed: int = 0,
-        autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+        autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
         **body_options: Any,
     ) -> None:
         self.task = task
         self.body = make_body(autoreset=AutoresetMode.DISABLED, **body_options)
+        self.robot, self.dt = self.body.robot, self.body.dt
         self.robot_dim = self.body._obs.shape[1]
         self.target_dim = len(self.body.location_dims) if target_dim is None else target_dim
         super().__init__(
@@ -71,9 +73,13 @@ class TaskEnv(BatchedEnv):
         """How far from its targets each episode was, in metres, from its return."""
         raise AssertionError("a subclass says what its rewards mean")
 
-    def targets(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Where the robot should be (N, T + 1, k), from the observations (N, T + 1, n) of whole episodes."""
+    def targets(self, observations: NDArray[np.floating], elapsed: Ints | None = None) -> NDArray[np.floating]:
+        """Where the robot should be (N, T, k), from observations (N, T, n) after `elapsed` steps (None: 0, 1, ...)."""
         raise AssertionError("a subclass says what its targets mean")
+
+    def shown(self) -> tuple[Floats, Floats | None]:
+        """The first environment's observation, and the target that counts next."""
+        return self._obs[0], self.targets(self._obs[:1, None], self._elapsed[:1])[0, 0]
 
     def _draw(self, locations: Floats, ids: Ints) -> Floats:
         """Targets (len(ids), target_dim) for episodes that begin at locations (len(ids), k)."""
@@ -115,11 +121,11 @@ class GoalEnv(TaskEnv):
     def __init__(
         self, task: Task, make_body: Callable[..., BatchedEnv], *, goal_range: float | None = None, **options: Any
     ) -> None:
-        chosen = task.goal_range if goal_range is None else goal_range
-        if not isinstance(chosen, int | float) or not 0 < chosen < np.inf:
+        chosen: Any = task.goal_range if goal_range is None else goal_range
+        if not isinstance(chosen, Real) or not 0 < float(chosen) < np.inf:
             raise IbolError(f"goal_range is {chosen!r}, but goals need a range of more than 0 metres")
-        self.goal_range = chosen
-        self.spread = chosen / np.sqrt(3)
+        self.goal_range = float(chosen)
+        self.spread = self.goal_range / np.sqrt(3)
         super().__init__(task, make_body, **options)
         self.goal_every = min(task.goal_every or self.horizon, self.horizon)
 
@@ -127,7 +133,7 @@ class GoalEnv(TaskEnv):
         """The mean distance to the goals when their time was over."""
         return -returns / (self.horizon // self.goal_every)
 
-    def targets(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
+    def targets(self, observations: NDArray[np.floating], elapsed: Ints | None = None) -> NDArray[np.floating]:
         """The goals."""
         return observations[..., self.robot_dim :]
 
@@ -184,11 +190,11 @@ class ImitationEnv(TaskEnv):
         """The root of the mean squared distance to the path."""
         return np.sqrt(np.maximum(-IMITATION_SCALE * returns, 0.0))
 
-    def targets(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
+    def targets(self, observations: NDArray[np.floating], elapsed: Ints | None = None) -> NDArray[np.floating]:
         """At each step the place of the path that counts next."""
         paths = self._paths_of(observations[:, 0, self.robot_dim :])
-        following = np.maximum(-(-np.arange(observations.shape[1]) // self.every), 1) - 1
-        return paths[:, following]
+        steps = np.arange(observations.shape[1]) if elapsed is None else elapsed
+        return paths[:, np.clip(-(-steps // self.every), 1, paths.shape[1]) - 1]
 
     def _draw(self, locations: Floats, ids: Ints) -> Floats:
         chosen = [int(self._rngs[i].integers(len(self.paths))) for i in ids]

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.envs import RobotEnv, TaskEnv
+from ibol.envs import TaskEnv
 from ibol.errors import IbolError
 from ibol.figures.skills import latent_colours
 from ibol.linearizer.policy import load_linearizer
@@ -17,7 +16,6 @@ from ibol.training.launch import load_agent
 EIGHT, GRID = "8 directions", "grid"
 _MOST = 36  # latents in one film
 _TASK_EPISODES = 8
-_SECONDS = 0.05  # a step of an environment without a clock
 
 
 @dataclass(frozen=True)
@@ -108,16 +106,10 @@ def episodes_of(
         colours=colours,
         states=episodes.states[:, :shown],
         location_dims=dims,
-        seconds=seconds_of(env),
+        seconds=env.dt,
         directions=directions and chosen.shape[1] > 1 and (latents or EIGHT) == EIGHT,
         goals=None if goals is None else goals[:, :shown],
     )
-
-
-def seconds_of(env: Any) -> float:
-    """The time of one step."""
-    body = env.body if isinstance(env, TaskEnv) else env
-    return float(body.dt) if isinstance(body, RobotEnv) else _SECONDS
 
 
 def parse_latents(text: str, prior: Prior, radius: float = RADIUS) -> NDArray[np.float32]:

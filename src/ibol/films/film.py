@@ -13,11 +13,11 @@ from PIL import Image as Pictures
 from PIL import ImageDraw, ImageFont
 
 from ibol.envs import ROBOTS
+from ibol.envs.rendering import Stage
 from ibol.errors import IbolError
 from ibol.evaluation.runs import check_free
 from ibol.films.chart import Chart, Image
 from ibol.films.episodes import Episodes
-from ibol.films.scene import Stage
 from ibol.runs.progress import WorkProgress
 
 ENDINGS = (".mp4", ".gif", ".png")

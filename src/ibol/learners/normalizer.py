@@ -3,7 +3,7 @@
 Fixed, as in the paper: uniform random actions from a fresh episode, 50 steps, termination ignored, all states pooled.
 The values for our environments ship as data (`envs/normalizers.json`, written by `ibol normalize ENV --update`).
 
-Moving average: the authors update their statistics with every single state, in 8 workers that never talk to each
+Moving average: the authors update their statistics with every single state, in 8 workers that are independent of each
 other. One shared normaliser, updated once in an epoch with the weight w = 1 - (1 - rate)^n, where n is the number of
 states that one worker sees in an epoch, follows the same average.
 """

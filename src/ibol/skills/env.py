@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ibol.envs.rendering import RENDER_MODES, Image, Renderer
 from ibol.errors import IbolError
 from ibol.skills.policy import Skills, load_skills
 
@@ -19,11 +20,12 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
     Args:
         skills: skills, or the run directory that holds them.
         hold: macro steps for which a latent is held, the paper's l_m.
+        render_mode: "rgb_array" for pictures of one of our own environments, None for none.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own convention)
+    metadata = {"render_modes": RENDER_MODES}  # noqa: RUF012 (Gymnasium's own convention)
 
-    def __init__(self, skills: Skills | str, hold: int = 1) -> None:
+    def __init__(self, skills: Skills | str, hold: int = 1, render_mode: str | None = None) -> None:
         if hold < 1:
             raise IbolError(f"hold is {hold}, but a latent is held for at least 1 macro step")
         self.skills = load_skills(skills) if isinstance(skills, str) else skills
@@ -31,6 +33,9 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
         self.env = self.skills.make_env(1)
         self.observation_space = self.env.single_observation_space
         self.action_space = self.skills.prior.action_space()
+        self.render_mode = render_mode
+        self._renderer = Renderer(self.env, render_mode)
+        self.metadata = self._renderer.metadata(self.hold * self.skills.macro_length)
         self._obs: NDArray[np.float64] | None = None
 
     def reset(
@@ -54,6 +59,13 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
                 break
         return self._obs[0], total, terminated, truncated, {}
 
+    def render(self) -> Image | None:
+        """A picture (height, width, 3) of the present state; None without a render mode."""
+        if self._obs is None:
+            raise IbolError("call reset() before render()")
+        return self._renderer.picture()
+
     def close(self) -> None:
         """Close the environment below."""
+        self._renderer.close()
         self.env.close()

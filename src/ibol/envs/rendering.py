@@ -1,6 +1,10 @@
-"""A robot on a stage: checkered floor, sky, light, and a camera that goes with it."""
+"""Pictures of environments: a robot on a checkered floor with a camera that goes with it, or a point from above.
+
+OpenGL is opened with the first picture of a robot.
+"""
 
 import itertools
+import weakref
 from types import TracebackType
 from typing import Any
 
@@ -8,15 +12,82 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.envs.base import BatchedEnv
+from ibol.envs.checks import whole_number
+from ibol.envs.point import START_RANGE, STEP_SIZE
 from ibol.envs.robots import Robot, load_model
-from ibol.films.backend import gl_context
+from ibol.errors import IbolError
+from ibol.gl import gl_context
 
 Image = NDArray[np.uint8]  # (height, width, 3)
 Colour = NDArray[np.floating]  # (3,), from 0 to 1
 
-_TRAIL_PIECES = 60  # a longer way is drawn in larger steps: pieces are what takes time
+_TRAIL_PIECES = 60  # a longer path is drawn in larger steps: pieces are what takes time
 _GOAL = np.array([0.85, 0.15, 0.15])
+_BLUE = np.array([0.15, 0.35, 0.75])
+_PAPER, _GRID = 250, 226  # shades of grey
 _UPRIGHT = np.eye(3).ravel()
+
+RENDER_MODES = ["rgb_array"]
+
+
+class Renderer:
+    """Pictures (height, width, 3) of the first environment of a batch, for the `render` of Gymnasium environments.
+
+    Args:
+        env: a batch of ours; anybody's own environment cannot be shown.
+        mode: "rgb_array", or None to show nothing.
+        width: of a picture, in pixels.
+        height: of a picture, in pixels.
+    """
+
+    def __init__(self, env: Any, mode: str | None, width: int = 480, height: int = 360) -> None:
+        if mode not in (None, *RENDER_MODES):
+            raise IbolError(f"render_mode is {mode!r}, but it must be 'rgb_array', or None to show nothing")
+        if mode is not None and not isinstance(env, BatchedEnv):
+            raise IbolError(f"render_mode is {mode!r}, but only our own environments have pictures, not {env.name}")
+        self.env, self.mode = env, mode
+        self.size = whole_number("width", width), whole_number("height", height)
+        self._stage: Stage | None = None
+
+    def metadata(self, steps: int = 1) -> dict[str, Any]:
+        """What Gymnasium wants to know where a picture is made every few steps."""
+        return {"render_modes": RENDER_MODES, "render_fps": max(1, round(1 / (self.env.dt * steps)))}
+
+    def picture(self) -> Image | None:
+        """The present state."""
+        if self.mode is None:
+            return None
+        state, goal = self.env.shown()
+        if self.env.robot is None:
+            reach = START_RANGE + STEP_SIZE * self.env.horizon
+            return _point_from_above(state[:2], goal, reach, *self.size)
+        if self._stage is None:
+            self._stage = Stage(self.env.robot, *self.size)
+        return self._stage.draw(state[None], _BLUE, goal)
+
+    def close(self) -> None:
+        """Give the context back; the next picture opens another one."""
+        if self._stage is not None:
+            self._stage.close()
+            self._stage = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_stage": None}  # a copy opens a context of its own
+
+
+def _point_from_above(
+    place: NDArray[np.floating], goal: NDArray[np.floating] | None, reach: float, width: int, height: int
+) -> Image:
+    """A disc for the point and one for its goal on a grid of metres, `reach` to each side of the origin."""
+    metre = 2 * reach / min(width, height)  # of a pixel
+    x, y = (np.arange(width) + 0.5 - width / 2) * metre, (height / 2 - np.arange(height)[:, None] - 0.5) * metre
+    picture = np.full((height, width, 3), _PAPER, np.uint8)
+    picture[(abs(x - x.round()) <= metre / 2) | (abs(y - y.round()) <= metre / 2)] = _GRID
+    for centre, colour in ((goal, _GOAL), (place, _BLUE)):
+        if centre is not None:
+            picture[np.hypot(x - centre[0], y - centre[1]) < 0.03 * reach] = np.round(255 * colour)
+    return picture
 
 
 class Stage:
@@ -27,6 +98,8 @@ class Stage:
         self._data = mujoco.MjData(self._model)
         self._context = gl_context(width, height)
         self._mjr = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        self._free = weakref.finalize(self, _free, self._context, self._mjr)
+        self._free.atexit = False  # the library may be gone by then
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._mjr)
         self._scene = mujoco.MjvScene(self._model, maxgeom=_TRAIL_PIECES + 210)
         self._options = mujoco.MjvOption()
@@ -42,16 +115,16 @@ class Stage:
         mujoco.mj_forward(self._model, self._data)
         return self._data.xpos[1]
 
-    def draw(self, way: NDArray[np.floating], colour: Colour, goal: NDArray[np.floating] | None = None) -> Image:
-        """The last of the states (T, n), with the way of the torso on the floor, and a post at the goal (k,)."""
-        self._pose(way[-1])
+    def draw(self, states: NDArray[np.floating], colour: Colour, goal: NDArray[np.floating] | None = None) -> Image:
+        """The last of the states (T, n), with the path of the torso on the floor, and a post at the goal (k,)."""
+        self._pose(states[-1])
         self._camera.lookat = [*self._data.xpos[1][:2], self._height]
         mujoco.mjv_updateScene(
             self._model, self._data, self._options, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
         )
-        self._trail(way, colour)
+        self._trail(states, colour)
         if goal is not None:
-            self._post(way[-1], goal, colour)
+            self._post(states[-1], goal, colour)
         self._context.make_current()
         mujoco.mjr_render(self._rect, self._scene, self._mjr)
         mujoco.mjr_readPixels(self._pixels, None, self._rect, self._mjr)
@@ -63,8 +136,8 @@ class Stage:
         mujoco.mj_comPos(self._model, self._data)
         mujoco.mj_camlight(self._model, self._data)
 
-    def _trail(self, way: NDArray[np.floating], colour: Colour) -> None:
-        places = np.concatenate([way[: -1 : 1 + len(way) // _TRAIL_PIECES, :2], way[-1:, :2]])
+    def _trail(self, states: NDArray[np.floating], colour: Colour) -> None:
+        places = np.concatenate([states[: -1 : 1 + len(states) // _TRAIL_PIECES, :2], states[-1:, :2]])
         # A robot in a vertical plane has its height as second value.
         y = places[:, 1] if self._in_plane else np.zeros(len(places))
         points = np.stack([places[:, 0], y], axis=1).astype(np.float64)
@@ -97,9 +170,7 @@ class Stage:
 
     def close(self) -> None:
         """Give the context back."""
-        self._context.make_current()
-        self._mjr.free()
-        self._context.free()
+        self._free()
 
     def __enter__(self) -> "Stage":
         return self
@@ -108,9 +179,16 @@ class Stage:
         self.close()
 
 
-def _direction(way: NDArray[np.float64]) -> NDArray[np.float64]:
-    length = float(np.linalg.norm(way))
-    return way / length if length > 0 else np.array([1.0, 0.0])
+def _free(context: Any, mjr: Any) -> None:
+    """Free what was made in a context while it is the current one: names of another one's objects may be the same."""
+    context.make_current()
+    mjr.free()
+    context.free()
+
+
+def _direction(line: NDArray[np.float64]) -> NDArray[np.float64]:
+    length = float(np.linalg.norm(line))
+    return line / length if length > 0 else np.array([1.0, 0.0])
 
 
 def _dress(spec: Any, square: float, width: int, height: int) -> None:
