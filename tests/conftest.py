@@ -1,22 +1,39 @@
 """What several test files need: runs, trained once, and the command line as a user calls it."""
 
+import fcntl
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+# Before JAX is imported: the tests compile the same functions in many processes, and the next time they run.
+os.environ["IBOL_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
+
 from ibol.cli import main
 from ibol.runs.directory import RunDirectory
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The directory that `make` fills, shared by all processes of this test run."""
+    base = factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else factory.getbasetemp()
+    with (base / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (base / name).exists():
+            part = factory.mktemp("making") / name
+            make(part)
+            part.rename(base / name)
+    return base / name
 
 
 @pytest.fixture(scope="session")
 def point_skills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Skills on the point after two epochs; make a copy (`copy_run`) to change anything."""
-    run = tmp_path_factory.mktemp("shared") / "ibol"
-    main(["discover", "point", "--preset", "smoke", "--epochs", "2", "--quiet", "--run-dir", str(run)])
-    return run
+    train = ["discover", "point", "--preset", "smoke", "--epochs", "2", "--quiet", "--run-dir"]
+    return made_once(tmp_path_factory, "shared_ibol", lambda run: main([*train, str(run)]))
 
 
 @pytest.fixture

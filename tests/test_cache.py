@@ -23,7 +23,7 @@ import jax
 from ibol.cli import main
 counts = {}
 jax.monitoring.register_event_listener(lambda name, **_: counts.update({name: counts.get(name, 0) + 1}))
-main(["discover", "point", "--preset", "smoke", "--epochs", "1", "--evaluate-every", "0", "--quiet", *sys.argv[1:]])
+main(["sac", "point", "--preset", "smoke", "--epochs", "1", "--evaluate-every", "0", "--quiet", *sys.argv[1:]])
 print(json.dumps([counts.get(f"/jax/compilation_cache/cache_{name}", 0) for name in ("hits", "misses")]))
 """
 
