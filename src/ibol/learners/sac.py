@@ -35,9 +35,9 @@ class FeatureMaps(NamedTuple):
 
     def __call__(self, features: Array) -> Array:
         """Features (B, K) of the next states in the coordinates of the states."""
-        mapped = jnp.einsum("bk,ckj->bcj", features, self.matrices)
-        chosen = self.which[:, None] == jnp.arange(len(self.matrices))
-        return jnp.sum(jnp.where(chosen[..., None], mapped, 0.0), axis=1)
+        count, width, _ = self.matrices.shape
+        mapped = features @ self.matrices.swapaxes(0, 1).reshape(width, -1)  # by all of them, (B, C K)
+        return jnp.take_along_axis(mapped.reshape(-1, count, width), self.which[:, None, None], axis=1)[:, 0]
 
 
 class Transitions(NamedTuple):

@@ -15,6 +15,7 @@ brought into the first state's view by T T'^-1. Both views turn the location to 
 few maps: a renaming, the turn that undoes what it does to the location, and a quaternion's sign.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -89,10 +90,10 @@ class GoalFrame(eqx.Module):
     std: Array
     # The robot's symmetries that turn it by an angle without mirroring it.
     angles: Array  # (G,)
-    index: Array  # (G, n)
-    sign: Array
     action_index: Array  # (G, m)
     action_sign: Array
+    # For each of them and each value of a state where it comes from: counted from 1, negative if its sign changes.
+    renamings: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     num_positions: int = eqx.field(static=True)
     has_angles: bool = eqx.field(static=True)  # instead of a quaternion
 
@@ -161,9 +162,11 @@ class GoalFrame(eqx.Module):
     def _turn(self, values: Array, view: View) -> Array:
         """Rename and turn raw values (..., k), the first of a state."""
         k = values.shape[-1]
-        index, sign = self.index[view.renaming][..., :k], self.sign[view.renaming][..., :k]
-        renamed = jnp.take_along_axis(values, index, -1) * sign
-        parts = [renamed[..., i] for i in range(k)]
+        chosen = [view.renaming == which for which in range(len(self.renamings))]  # faster on a CPU than indices
+        parts = [
+            jnp.select(chosen, [math.copysign(1, source) * values[..., abs(source) - 1] for source in sources])
+            for sources in list(zip(*self.renamings, strict=True))[:k]
+        ]
         for a, b, half in _turning_pairs(self.num_positions, self.has_angles):
             if b < k:
                 cos, sin = (view.half_cos, view.half_sin) if half else (view.cos, view.sin)
@@ -203,16 +206,16 @@ def goal_frame(env: str, normalizer: Normalizer) -> GoalFrame:
     mean, std = _common_statistics(found, normalizer, _turning_pairs(num_positions, has_angles))
     # Where each symmetry takes the x and the y axis.
     x_to, y_to = ((found.state_sign * (found.state_index == axis))[:, :2] for axis in (0, 1))
+    sources = found.state_sign.astype(int) * (found.state_index + 1)
     turns = x_to[:, 0] * y_to[:, 1] > x_to[:, 1] * y_to[:, 0]
     return GoalFrame(
         world=world_frame(normalizer, robot.location_dims),
         mean=jnp.asarray(mean, jnp.float32),
         std=jnp.asarray(std, jnp.float32),
         angles=jnp.asarray(np.arctan2(x_to[turns, 1], x_to[turns, 0]), jnp.float32),
-        index=jnp.asarray(found.state_index[turns]),
-        sign=jnp.asarray(found.state_sign[turns]),
         action_index=jnp.asarray(found.action_index[turns]),
         action_sign=jnp.asarray(found.action_sign[turns]),
+        renamings=tuple(map(tuple, sources[turns].tolist())),
         num_positions=num_positions,
         has_angles=has_angles,
     )
