@@ -4,15 +4,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from conftest import copy_run
 from ibol.cli import main
+from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.evaluation import rollouts
 from ibol.evaluation.rollouts import Rollouts, skill_rollouts
+from ibol.linearizer.env import squeeze_y
+from ibol.methods.ibol import IBOLConfig, IBOLTrainer
+from ibol.presets import build
 from ibol.runs.progress import WorkProgress
+from ibol.seeding import generator
 from ibol.skills import load_skills
 from ibol.skills.latents import Gaussian, OneHot, Prior, Sphere
+from ibol.training.launch import initial_agent
 
 
 @pytest.fixture
@@ -152,3 +159,29 @@ def test_progress_counts_what_is_simulated(
             skill_rollouts(run, trajectories=20, progress=progress)
         assert said in capsys.readouterr().err
         assert progress._total == (40 if said else 20)
+
+
+def test_untrained_is_the_policy_that_the_run_started_from(run: Path) -> None:
+    found = skill_rollouts(run, policy="untrained", trajectories=6, deterministic=True)
+    initial = initial_agent(run)
+    z = np.pad(found.latents, ((0, rollouts.BATCH - 6), (0, 0)), mode="edge")
+    starts = np.pad(found.locations[:, 0], ((0, rollouts.BATCH - 6), (0, 0)), mode="edge")
+    moved = np.asarray(initial.act(starts, z, deterministic=True))[:6] * 0.1  # a step of the point
+    np.testing.assert_allclose(found.locations[:, 1], found.locations[:, 0] + moved, atol=1e-6)
+
+
+def test_the_random_reference_of_a_distorted_run_acts_in_its_world(tmp_path: Path) -> None:
+    goals: list[NDArray[np.float32]] = []
+    config = build(IBOLConfig, "ibol", "smoke", "ant", overrides={"distortion": "squeeze_y", "episodes_per_epoch": 2})
+    skills = IBOLTrainer("ant", EnvSettings(horizon=20), config, 0).agent()
+    assert skills.linearizer is not None
+    act = skills.linearizer.act
+    skills.linearizer.act = lambda obs, goal: (goals.append(goal), act(obs, goal))[1]  # type: ignore[method-assign]
+    answers = np.random.default_rng(0).uniform(-1, 1, (2, 29)).astype(np.float32)
+    skills.act_on(lambda obs, step: answers)(np.zeros((2, 29), np.float32), 0)
+    np.testing.assert_allclose(goals[0], squeeze_y(answers))
+    assert np.abs(goals[0] - answers).max() > 0.1
+    made = rollouts._random(skills, np.zeros((2, 2), np.float32), 0)
+    made(np.zeros((2, 29), np.float32), 0)
+    drawn = generator(0, "random policy").uniform(-1, 1, (2, 29)).astype(np.float32)
+    np.testing.assert_allclose(goals[1], squeeze_y(drawn))

@@ -23,13 +23,14 @@ from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive, generator
 from ibol.skills.latents import SHOWN, Prior
 from ibol.skills.policy import Skills
+from ibol.training.launch import initial_agent
 
 Policy = Literal["skills", "untrained", "random"]
 Which = Literal["random", "eight", "line"]
 POLICIES: tuple[Policy, ...] = ("skills", "untrained", "random")
 BATCH = 500  # episodes that are simulated at once
 LINE = 4.0  # the latents of "line" reach from -4 to 4, as the paper's of the orientation
-_VERSION = 2
+_VERSION = 3
 _ENGINES = ("mujoco", "jax", "numpy")
 _ARRAYS = ("latents", "locations", "returns", "lengths")
 
@@ -110,7 +111,7 @@ def skill_rollouts(
         if progress is not None:
             progress.skip(len(latents))
         return kept.chosen(slice(len(latents)))
-    acting = untrained(run.path, skills) if policy == "untrained" else skills
+    acting = initial_agent(run.path) if policy == "untrained" else skills
     make_act = _random if policy == "random" else _skilled(deterministic)
     pieces, first = [], 0
     if kept is not None and len(kept.latents) >= BATCH:  # whole batches need not be simulated again
@@ -144,11 +145,6 @@ def choose_latents(skills: Skills, which: Which, trajectories: int, seed: int) -
     latents = np.zeros((trajectories, skills.latent_dim), np.float32)
     latents[:, 0] = np.linspace(-LINE, LINE, trajectories)
     return latents
-
-
-def untrained(run: Path, skills: Skills) -> Skills:
-    """The skills of a run as they were before any training."""
-    return Skills(skills.description, skills.description.policy_template(), skills.normalizer, skills.linearizer)
 
 
 MakeAct = Callable[[Skills, NDArray[np.float32], int], Act]
