@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conftest import call, copy_run
-from ibol import load_policy
+from ibol import load_agent
 from ibol.cli import main
 from ibol.evaluation.downstream import last_return
 from ibol.evaluation.rollouts import skill_rollouts
@@ -95,9 +95,9 @@ def test_episodes_and_seed_count_for_controllers(point_controller: Path, tmp_pat
         (found,) = evaluate([point_controller], tmp_path / "scores.json", "--overwrite", *options)
         return found
 
-    policy = load_policy(point_controller)
+    agent = load_agent(point_controller)
     few, other, many = row("--episodes", "5"), row("--episodes", "5", "--seed", "1"), row("--episodes", "9")
-    returns = policy.rollout(9, seed=derive(0, "evaluation")).returns
+    returns = agent.rollout(9, seed=derive(0, "evaluation")).returns
     assert (few["episodes"], many["episodes"]) == (5, 9)
     assert few["return_mean"] == pytest.approx(returns[:5].mean(), rel=1e-5)
     assert many["return_mean"] == pytest.approx(returns.mean(), rel=1e-5)

@@ -40,7 +40,7 @@ def _row(run: LoadedRun, task: str, label: str, episodes: int, seed: int) -> Row
         raise IbolError(
             f"{run.path} has no evaluation yet: let it train on, or give --evaluate-every when it is started"
         )
-    returns = run.policy.rollout(episodes, seed=derive(seed, "evaluation")).returns
+    returns = run.agent.rollout(episodes, seed=derive(seed, "evaluation")).returns
     planned = run.directory.config["settings"]["controller"] == "planner"
     return {
         "run": str(run.path),
@@ -50,7 +50,7 @@ def _row(run: LoadedRun, task: str, label: str, episodes: int, seed: int) -> Row
         "episodes": len(returns),
         "episodes_from": "its plans" if planned else f"seed {seed}",
         "return_mean": float(returns.mean()),
-        "goal_distance_mean": float(run.policy.make_env(1).distance(returns).mean()),
+        "goal_distance_mean": float(run.agent.make_env(1).distance(returns).mean()),
         "last_return": last_return([row["return"] for row in logged]),
         "final_return": measured[-1]["evaluation/return"],
         "untrained_distance": logged[0]["untrained/goal_distance"],

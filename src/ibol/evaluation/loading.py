@@ -20,11 +20,11 @@ from ibol.training.launch import load_agent
 
 @dataclass(frozen=True, eq=False)
 class LoadedRun:
-    """A run directory with its policy."""
+    """A run directory with its agent."""
 
     directory: RunDirectory
-    policy: Any
-    """What can act: it has `kind`, `env`, `make_env` and `rollout`."""
+    agent: Any
+    """What it has learned: an `Agent`."""
 
     @property
     def path(self) -> Path:
@@ -34,15 +34,15 @@ class LoadedRun:
     @property
     def kind(self) -> str:
         """What acts: skills, linearizer, policy or controller."""
-        return str(self.policy.kind)
+        return str(self.agent.kind)
 
     @property
     def skills(self) -> Skills:
-        """The policy, if it is skills."""
+        """The agent, if it is skills."""
         if self.kind != "skills":
             raise IbolError(f"{self.path} is a run of 'ibol {self.directory.command}' and holds no skills")
-        assert isinstance(self.policy, Skills)
-        return self.policy
+        assert isinstance(self.agent, Skills)
+        return self.agent
 
     @cached_property
     def fingerprint(self) -> str:

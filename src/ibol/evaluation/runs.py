@@ -52,16 +52,16 @@ def evaluate_runs(
         )
     rows += evaluate_downstream(of_kind["controller"], episodes=episodes, seed=seed)
     start = derive(seed, "evaluation")
-    linearizers = [run.policy for run in of_kind["linearizer"]]
+    linearizers = [run.agent for run in of_kind["linearizer"]]
     coverage = linearizer_coverage(linearizers, trajectories=trajectories, seed=start, quiet=quiet)
     for run, cells in zip(of_kind["linearizer"], coverage, strict=True):
-        scores = evaluate_linearizer(run.policy, seed=start).scalars()
-        rows.append({"run": str(run.path), "env": run.policy.env, **scores, "coverage": cells})
+        scores = evaluate_linearizer(run.agent, seed=start).scalars()
+        rows.append({"run": str(run.path), "env": run.agent.env, **scores, "coverage": cells})
     for run in of_kind["policy"]:
-        policy = run.policy
-        own = _returns("", policy.rollout(episodes, seed=start))
-        random = _returns("random_", random_rollout(policy.env, policy.env_settings, episodes, start))
-        rows.append({"run": str(run.path), "env": policy.env, "episodes": episodes, **own, **random})
+        agent = run.agent
+        own = _returns("", agent.rollout(episodes, seed=start))
+        random = _returns("random_", random_rollout(agent.env, agent.env_settings, episodes, start))
+        rows.append({"run": str(run.path), "env": agent.env, "episodes": episodes, **own, **random})
     return rows
 
 

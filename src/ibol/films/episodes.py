@@ -54,12 +54,12 @@ def load_episodes(
     """
     if steps is not None and steps < 1:
         raise IbolError(f"steps is {steps}, but a film needs at least 1 step")
-    policy = load_agent(name) if Path(name).is_dir() else load_linearizer(name)
-    return episodes_of(policy, name, latents, steps=steps, seed=seed, deterministic=deterministic)
+    agent = load_agent(name) if Path(name).is_dir() else load_linearizer(name)
+    return episodes_of(agent, name, latents, steps=steps, seed=seed, deterministic=deterministic)
 
 
 def episodes_of(
-    policy: Any,
+    agent: Any,
     name: str,
     latents: str | None = None,
     *,
@@ -67,42 +67,42 @@ def episodes_of(
     seed: int = 0,
     deterministic: bool = False,
 ) -> Episodes:
-    """Episodes of a policy that was loaded from `name`; see `load_episodes`."""
-    env = policy.make_env(1)
+    """Episodes of an agent that was loaded from `name`; see `load_episodes`."""
+    env = agent.make_env(1)
     dims = env.location_dims
     goals: NDArray[np.floating] | None = None
     directions = False
-    if policy.kind not in ("skills", "linearizer") and latents is not None:
+    if agent.kind not in ("skills", "linearizer") and latents is not None:
         raise IbolError(f"{name} is a plain policy or solves a task, without latents to choose: leave --latents out")
-    if policy.kind == "skills":
-        chosen = parse_latents(latents or EIGHT, policy.prior)
-        episodes = policy.rollout(chosen, seed=seed, deterministic=deterministic)
-        labels, colours = [policy.prior.label(z) for z in chosen], latent_colours(chosen, policy.prior)
-        directions = not policy.prior.discrete
-    elif policy.kind == "linearizer":
+    if agent.kind == "skills":
+        chosen = parse_latents(latents or EIGHT, agent.prior)
+        episodes = agent.rollout(chosen, seed=seed, deterministic=deterministic)
+        labels, colours = [agent.prior.label(z) for z in chosen], latent_colours(chosen, agent.prior)
+        directions = not agent.prior.discrete
+    elif agent.kind == "linearizer":
         if not dims:
             raise IbolError("there is no location to choose goals along: give --location-dims to linearize")
         prior = Gaussian(len(dims))
         chosen = parse_latents(latents or EIGHT, prior, radius=1.0)
-        asked = np.zeros((len(chosen), policy.goal_dim), np.float32)
+        asked = np.zeros((len(chosen), agent.goal_dim), np.float32)
         asked[:, list(dims)] = chosen
-        episodes = policy.rollout(asked, seed=seed)
+        episodes = agent.rollout(asked, seed=seed)
         labels = [prior.label(goal).replace("z", "g") for goal in chosen]
         colours = latent_colours(RADIUS * chosen, prior)
         directions = True
     elif isinstance(env, TaskEnv):
-        episodes = policy.rollout(_TASK_EPISODES, seed=seed)
+        episodes = agent.rollout(_TASK_EPISODES, seed=seed)
         chosen = np.zeros((len(episodes.states), 0), np.float32)
         goals = env.targets(episodes.states)
         labels = [f"{distance:.1f} m off" for distance in env.distance(episodes.returns)]
         colours = _shades(goals[:, -1])
     else:
         chosen = np.zeros((1, 0), np.float32)
-        episodes, labels = policy.rollout(1, seed=seed), [policy.env]
+        episodes, labels = agent.rollout(1, seed=seed), [agent.env]
         colours = latent_colours(chosen, Gaussian(0))
     shown = min(steps or env.horizon, int(episodes.lengths.max())) + 1
     return Episodes(
-        env=env.task.robot if isinstance(env, TaskEnv) else policy.env,
+        env=env.task.robot if isinstance(env, TaskEnv) else agent.env,
         labels=tuple(labels),
         colours=colours,
         states=episodes.states[:, :shown],

@@ -81,7 +81,7 @@ def _films(runs: Sequence[LoadedRun], names: Sequence[str], *, seed: int, quiet:
         for run, name in zip(runs, names, strict=True):
             file = Path(folder) / "film.mp4"
             try:
-                episodes = episodes_of(run.policy, str(run.path), seed=seed)
+                episodes = episodes_of(run.agent, str(run.path), seed=seed)
                 write_film(episodes, file, size=_SIZE, frames_per_second=_FRAMES_PER_SECOND, quiet=quiet)
             except IbolError as error:
                 parts.append(f"<p>No film of {escape(name)}: {escape(str(error))}.</p>")

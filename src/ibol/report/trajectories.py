@@ -20,9 +20,9 @@ _FINE = 2000  # whole numbers from the middle to the furthest place
 
 
 def pictures_of(run: LoadedRun, *, trajectories: int, seed: int) -> list[Picture]:
-    """Pictures of where a policy goes: of skills random and chosen latents, and the policies to compare with."""
+    """Pictures of where an agent goes: of skills random and chosen latents, and the policies to compare with."""
     if run.kind == "linearizer":
-        shown = evaluate_linearizer(run.policy, seed=derive(seed, "evaluation"))
+        shown = evaluate_linearizer(run.agent, seed=derive(seed, "evaluation"))
         paths = shown.trajectories.states[:, :, list(shown.location_dims)]
         prior = Gaussian(len(shown.location_dims))
         title = "goals along the location"
@@ -37,15 +37,15 @@ def pictures_of(run: LoadedRun, *, trajectories: int, seed: int) -> list[Picture
         )
         pairs = [(title, skill_rollouts(run, seed=seed, **options)) for title, options in choices]
         return [_picture(title, "z", r.latents, r.locations, r.returns, r.prior) for title, r in pairs]
-    dims = list(run.policy.make_env(1).location_dims)
-    episodes = run.policy.rollout(16, seed=derive(seed, "evaluation"))
+    dims = list(run.agent.make_env(1).location_dims)
+    episodes = run.agent.rollout(16, seed=derive(seed, "evaluation"))
     nothing = np.zeros((len(episodes.states), 0), np.float32)
     return [_picture("episodes", "", nothing, episodes.states[:, :, dims], episodes.returns, Gaussian(0))]
 
 
 def drawable(run: LoadedRun) -> bool:
     """Whether the location has one or two dimensions."""
-    return len(run.policy.make_env(1).location_dims) in (1, 2)
+    return len(run.agent.make_env(1).location_dims) in (1, 2)
 
 
 def _picture(
