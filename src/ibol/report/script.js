@@ -32,9 +32,9 @@ function short(value) {
 function ticks(low, high, count = 4) {
   const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
   const gap = power * [1, 2, 5, 10].find((digit) => digit * power >= raw * 0.75);
-  const found = [];
-  for (let i = Math.ceil(low / gap); i * gap <= high + 1e-9 * gap; i++) found.push(i * gap);
-  return found;
+  const marks = [];
+  for (let i = Math.ceil(low / gap); i * gap <= high + 1e-9 * gap; i++) marks.push(i * gap);
+  return marks;
 }
 
 // A drawing area with axes; `place` maps values to pixels.
