@@ -109,6 +109,20 @@ def test_valors_decoder_sees_evenly_spaced_states() -> None:
     np.testing.assert_array_equal(count, [20, 7])
 
 
+@pytest.mark.parametrize(
+    ("env", "linearizer", "steps", "seen"),
+    [("half_cheetah", "bundled", 60, 6), ("half_cheetah", "none", 60, 5), ("point", "none", 50, 50)],
+)
+def test_valors_decoder_sees_some_states_only_without_a_linearizer(
+    env: str, linearizer: str, steps: int, seen: int
+) -> None:
+    overrides = {} if env == "point" else {"decoded_states": 5}  # the point's preset shows all
+    config = build(valor.VALORConfig, "valor", "smoke", env, overrides={**overrides, "linearizer": linearizer})
+    learning = valor.VALORTrainer(env, EnvSettings(horizon=steps), config, 0)
+    latents = np.zeros((config.episodes_per_epoch, 2), np.float32)
+    assert learning.batch(learning.explore(latents, 0), latents).decoded.shape == (len(latents), seen)
+
+
 def test_valors_losses_do_not_reach_each_others_networks_and_padding_changes_nothing() -> None:
     learning = trainer("valor", decoded_states=0)
     latents = np.random.default_rng(0).standard_normal((4, 2)).astype(np.float32)
