@@ -15,7 +15,6 @@ brought into the first state's view by T T'^-1. Both views turn the location to 
 few maps: a renaming, the turn that undoes what it does to the location, and a quaternion's sign.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -128,7 +127,7 @@ class GoalFrame(eqx.Module):
         count = len(self.angles)
         renaming, sign = jnp.repeat(jnp.arange(count), 2), jnp.tile(jnp.array([1.0, -1.0]), count)
         view = _make_view(renaming[:, None], -self.angles[renaming][:, None], sign[:, None])
-        return self._turn(jnp.eye(width)[None], view)
+        return self._turn(jnp.tile(jnp.eye(width), (2 * count, 1, 1)), view)
 
     def _which_map(self, to: View, source: View) -> Array:
         """The number of the map between two views of the same goal; deviations are common to all views."""
@@ -162,11 +161,12 @@ class GoalFrame(eqx.Module):
     def _turn(self, values: Array, view: View) -> Array:
         """Rename and turn raw values (..., k), the first of a state."""
         k = values.shape[-1]
-        chosen = [view.renaming == which for which in range(len(self.renamings))]  # faster on a CPU than indices
-        parts = [
-            jnp.select(chosen, [math.copysign(1, source) * values[..., abs(source) - 1] for source in sources])
-            for sources in list(zip(*self.renamings, strict=True))[:k]
-        ]
+        parts = []
+        for first, *others in list(zip(*self.renamings, strict=True))[:k]:
+            part = _signed(values, first)
+            for which, source in enumerate(others, start=1):  # selecting is faster on a CPU than indexing
+                part = jnp.where(view.renaming == which, _signed(values, source), part)
+            parts.append(part)
         for a, b, half in _turning_pairs(self.num_positions, self.has_angles):
             if b < k:
                 cos, sin = (view.half_cos, view.half_sin) if half else (view.cos, view.sin)
@@ -175,6 +175,11 @@ class GoalFrame(eqx.Module):
 
 
 Frame = WorldFrame | GoalFrame
+
+
+def _signed(values: Array, source: int) -> Array:
+    """The value of a number counted from 1, with its sign."""
+    return values[..., source - 1] if source > 0 else -values[..., -source - 1]
 
 
 def _make_view(renaming: Array, turn: Array, sign: Array) -> View:
