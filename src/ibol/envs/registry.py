@@ -96,16 +96,8 @@ _BODIES = (
             alive_reward=1.0,
             camera=(90.0, -40.0, 6.0),
             symmetry_generators=(
-                (
-                    (-2, 1, 3),
-                    (-2, 1, 3),
-                    (7, 8, 1, -2, 3, 4, 5, -6),
-                ),  # a quarter turn of the legs
-                (
-                    (1, -2, 3),
-                    (-1, 2, -3),
-                    (-7, 8, -5, 6, -3, 4, -1, 2),
-                ),  # left and right legs
+                ((-2, 1, 3), (-2, 1, 3), (7, 8, 1, -2, 3, 4, 5, -6)),  # a quarter turn of the legs
+                ((1, -2, 3), (-1, 2, -3), (-7, 8, -5, 6, -3, 4, -1, 2)),  # left and right legs
             ),
         ),
     ),
@@ -163,11 +155,8 @@ _BODIES = (
             healthy_height=(1.0, 2.0),
             camera=(90.0, -25.0, 5.0),
             symmetry_generators=(
-                (
-                    (1, -2, 3),
-                    (-1, 2, -3),
-                    (-1, 2, -3, 8, 9, 10, 11, 4, 5, 6, 7, -15, -16, 17, -12, -13, 14),
-                ),  # left and right limbs; nearly, as the left leg has a little more armature and stiffness
+                # Left and right limbs; nearly, as the left leg has a little more armature and stiffness.
+                ((1, -2, 3), (-1, 2, -3), (-1, 2, -3, 8, 9, 10, 11, 4, 5, 6, 7, -15, -16, 17, -12, -13, 14)),
             ),
         ),
     ),
@@ -191,11 +180,7 @@ _BODIES = (
             camera=(70.0, -33.0, 0.9),
             square=0.25,
             symmetry_generators=(
-                (
-                    (-1, 2, 3),
-                    (1, -2, -3),
-                    (-4, 5, 6, -1, 2, 3, -10, 11, 12, -7, 8, 9),
-                ),  # left and right legs
+                ((-1, 2, 3), (1, -2, -3), (-4, 5, 6, -1, 2, 3, -10, 11, 12, -7, 8, 9)),  # left and right legs
             ),
         ),
         DKittyEnv,
