@@ -159,7 +159,7 @@ def trainer(env: str, preset: str, seed: int = 0, **overrides: object) -> SACTra
 def test_it_learns_to_walk_along_x(seed: int) -> None:
     """Fifty steps of 0.1 along x: the best return is 5; random actions make 0 on average."""
     learning = trainer("point", "fast", seed)
-    before = learning._evaluate(0).returns.mean()
+    before = learning.evaluate(0)["return"]
     for epoch in range(learning.epochs):
         metrics = learning.train_epoch(epoch).metrics
     assert before < 1.0
@@ -171,7 +171,7 @@ def test_the_papers_on_policy_setting_learns_too() -> None:
     learning = trainer("point", "paper", hidden=(32, 32), learning_rate=3e-3, evaluate_every=0)
     for epoch in range(200):
         learning.train_epoch(epoch)
-    assert learning._evaluate(0).returns.mean() > 2.0
+    assert learning.evaluate(0)["return"] > 2.0
     assert abs(learning.normalizer.mean).max() > 0, "the moving average has moved"
 
 
