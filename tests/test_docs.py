@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from conftest import call, made_once
-from ibol import sweeps
+from ibol import gl, sweeps
 from ibol.errors import IbolError
-from ibol.films import backend
 from ibol.training import launch
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +29,7 @@ ILLUSTRATIONS = {
     "ibol discover point --method steps --run-dir runs/steps": "test_add_a_method.py does",
     "ibol evaluate runs/steps": "test_add_a_method.py does",
     "ibol plot runs/steps --output steps.png": "test_add_a_method.py does",
+    "ibol normalize NAME --update": "writes into the package",
     "ibol downstream TASK": "the command's name with its argument",
     "ibol plot --figure curves": "an option, without the runs",
     "ibol plot runs/downstream-ant_goal-* --figure curves --metric goal_distance": "as for half_cheetah_goal above it",
@@ -145,7 +145,7 @@ def prepared(line: str, tiny_run: Callable[[str], Path]) -> list[str]:
 
 def films_can_be_made() -> bool:
     try:
-        backend.find_backend()
+        gl.find_backend()
     except IbolError:
         return False
     return True
