@@ -12,7 +12,7 @@ skills: $(VENV)/.installed
 	$(BIN)/ibol plot runs/half_cheetah --output runs/half_cheetah/skills.png
 
 test: check system
-	$(BIN)/python -m pytest --cov=ibol --cov-report=term --cov-fail-under=90
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal --cov=ibol --cov-report=term --cov-fail-under=90
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
