@@ -11,6 +11,8 @@ import pytest
 import ibol
 from conftest import call, fails
 from ibol.cli import COMMANDS, HELP
+from ibol.learners.rollout import collect
+from ibol.seeding import derive
 
 
 @pytest.fixture(scope="module")
@@ -174,9 +176,9 @@ def test_a_loaded_policy_acts_as_it_was_trained(smoke_run: Path) -> None:
     assert not np.array_equal(policy.act(states, deterministic=False, seed=1), actions)
     # The evaluation that training logged last is the same policy on the same initial states.
     logged = json.loads((smoke_run / "metrics.jsonl").read_text().splitlines()[-1])["evaluation/return"]
-    from ibol.seeding import derive
-
-    again = policy.rollout(2, seed=derive(0, "evaluation", 2)).returns.mean()
+    again = collect(
+        policy.make_env(2), lambda obs, step: policy.act(obs), seed=derive(0, "evaluation", 2)
+    ).returns.mean()
     assert again == pytest.approx(logged, rel=1e-6)
 
 

@@ -23,13 +23,11 @@ class Bounds:
     high: float = math.inf
     above: bool = False
 
-    def allow(self, value: float) -> bool:
-        """Whether a number is one of them; NaN never is."""
-        return (value > self.low if self.above else value >= self.low) and value <= self.high
-
-    def __str__(self) -> str:
-        low = f"more than {self.low:g}" if self.above else f"at least {self.low:g}"
-        return f"{low} is needed" if self.high == math.inf else f"{low} and at most {self.high:g} is needed"
+    def refusal(self, value: float) -> str:
+        """What is wrong with a number that is none of them, or nothing; NaN never is one."""
+        if not (value > self.low if self.above else value >= self.low):
+            return f"{'more than' if self.above else 'at least'} {self.low:g} is needed"
+        return "" if value <= self.high else f"at most {self.high:g} is allowed"
 
 
 Natural = Annotated[int, Bounds(0)]
@@ -50,8 +48,8 @@ def check(settings: Any) -> None:
             continue
         for bounds in _bounds(hints[field.name]):
             for number in value if isinstance(value, tuple) else (value,):
-                if isinstance(number, int | float) and not bounds.allow(number):
-                    raise IbolError(f"{field.name.rstrip('_')} is {number}, but {bounds}")
+                if isinstance(number, int | float) and (wrong := bounds.refusal(number)):
+                    raise IbolError(f"{field.name.rstrip('_')} is {number}, but {wrong}")
 
 
 def _bounds(hint: Any) -> Iterator[Bounds]:

@@ -1,0 +1,77 @@
+"""The command line, a file for each group of commands. It parses, calls, and prints; what a command does is elsewhere."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+import ibol
+from ibol.cli import inspect, train, use
+from ibol.errors import IbolError, unknown
+
+HELP = """usage: ibol COMMAND [OPTIONS]
+
+Unsupervised skill discovery in continuous control (IBOL, ICML 2021).
+
+train
+  linearize ENV     phase 1: a policy that moves the state in any asked direction
+  discover ENV      phase 2: skills, on top of a linearizer
+  downstream TASK   a controller that solves a task with skills, or without
+  sac ENV           plain SAC on an environment's own reward
+  resume RUN        continue an interrupted run exactly where it stood
+  sweep NAME        a grid of runs and their common figure, such as the paper's on PointEnv
+use
+  evaluate RUN...   measure what runs have learned
+  plot RUN...       draw where skills or linearizers go, or another figure of the paper
+  video RUN         film skills, linearizers or policies
+  report RUN...     one HTML page with all about runs
+  imitation-set RUN...
+                    paths of skills for half_cheetah_imitation to follow
+look up
+  envs              environments and tasks, and their sizes
+  presets [COMMAND] settings of the presets, side by side
+  normalize ENV     observation statistics under random actions
+
+'ibol COMMAND --help' explains a command; 'ibol --version' prints the version."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command; exits with 2 and one sentence if something is wrong."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if not args or args[0] in ("-h", "--help", "help"):
+            print(HELP)
+        elif args[0] == "--version":
+            print(f"ibol {ibol.__version__}")
+        elif args[0] in COMMANDS:
+            COMMANDS[args[0]](args[1:])
+        else:
+            raise unknown("command", args[0], COMMANDS)
+    except IbolError as error:
+        print(f"ibol: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("ibol: stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "linearize": train.train_command(
+        "linearize", "Train a linearizer: a policy that moves the state in any asked direction."
+    ),
+    "discover": train.train_command("discover", "Discover skills without any reward.", default_method="ibol"),
+    "sac": train.train_command("sac", "Train plain SAC on an environment's own reward."),
+    "downstream": train.train_command(
+        "downstream", "Solve a task with skills, or with plain SAC: the goal's distance goes down."
+    ),
+    "resume": train.resume,
+    "sweep": train.sweep,
+    "evaluate": use.evaluate,
+    "plot": use.plot,
+    "video": use.video,
+    "report": use.report,
+    "imitation-set": use.imitation_set,
+    "envs": inspect.envs,
+    "presets": inspect.show_presets,
+    "normalize": inspect.normalize,
+}

@@ -1,0 +1,68 @@
+"""Commands that look things up: envs, presets and normalize."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from ibol.bounds import Count, Natural
+from ibol.cli.parsing import parse
+
+
+def envs(argv: list[str]) -> None:
+    """`ibol envs`."""
+    from ibol.tables import envs_table, show
+
+    @dataclass(frozen=True)
+    class Envs:
+        pass
+
+    parse(Envs, argv, "envs", "List the environments that come with ibol.")
+    show(envs_table())
+
+
+def show_presets(argv: list[str]) -> None:
+    """`ibol presets`."""
+    from ibol import presets
+    from ibol.tables import presets_table, show
+
+    @dataclass(frozen=True)
+    class Presets:
+        command: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="COMMAND")] = ""
+        """The command whose presets to show (default: all)."""
+        env: str = ""
+        """Show the values for this environment."""
+
+    given = parse(Presets, argv, "presets", "Show the settings of the presets side by side.")
+    for command in [given.command] if given.command else presets.commands():
+        show(presets_table(command, given.env))
+
+
+def normalize(argv: list[str]) -> None:
+    """`ibol normalize`."""
+    from ibol.learners import normalizer
+    from ibol.runs.directory import versions
+    from ibol.tables import normalizer_table, show
+
+    @dataclass(frozen=True)
+    class Normalize:
+        env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+        """The environment."""
+        trajectories: Count = normalizer.PAPER_TRAJECTORIES
+        """Episodes of random actions."""
+        steps: Count = normalizer.PAPER_STEPS
+        """Steps of each."""
+        seed: Natural = 0
+        """Decides initial states and actions."""
+        update: bool = False
+        """Make these the values that ship with ibol (for its developers)."""
+        quiet: bool = False
+        """Show no progress."""
+
+    given = parse(Normalize, argv, "normalize", "Mean and standard deviation of states under random actions.")
+    provenance = {"trajectories": given.trajectories, "steps": given.steps, "seed": given.seed}
+    found = normalizer.compute_normalizer(given.env, **provenance, quiet=given.quiet)
+    show(normalizer_table(given.env, found))
+    if given.update:
+        provenance["mujoco"] = versions()["mujoco"]
+        print(f"written to {normalizer.save_normalizer(given.env, found, provenance)}")

@@ -1,0 +1,158 @@
+"""Commands that train: linearize, discover, sac, downstream, resume and sweep."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from ibol.bounds import Count, Natural, NonNegative
+from ibol.cli.parsing import parse, peek
+from ibol.errors import unknown
+
+_ENV = "A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."
+
+
+def train_command(command: str, description: str, default_method: str | None = None) -> Callable[[list[str]], None]:
+    """The command that trains: the preset gives the defaults, flags override them.
+
+    The command is itself the name of the method, unless there is a default for `--method` to choose from several.
+    """
+
+    def run_command(argv: list[str]) -> None:
+        from ibol import presets
+        from ibol.envs import TASKS
+        from ibol.envs.settings import EnvSettings
+        from ibol.training import launch
+        from ibol.training.loop import RunSettings
+
+        name = command if default_method is None else peek(argv, "--method") or default_method
+        methods = launch.discovery_methods()
+        if default_method is not None and name not in methods:
+            raise unknown("method", name, methods)
+        config_type = launch.find(name).config
+        metavar, known = ("TASK", f"One of {', '.join(TASKS)}.") if command == "downstream" else ("ENV", _ENV)
+
+        @dataclass(frozen=True)
+        class Train:
+            env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar=metavar, help=known)]
+            settings: config_type  # type: ignore[valid-type]
+            """How it learns; the preset gives the defaults."""
+            env_settings: EnvSettings
+            """How the environment is run."""
+            run_settings: RunSettings
+            """How the run is kept."""
+            preset: str = presets.DEFAULT
+            """Where the defaults come from ('ibol presets' lists them)."""
+
+        kind: type[Any] = Train
+        if variants := presets.variants(command):
+            variant_names: Any = Literal[tuple(variants)]
+
+            @dataclass(frozen=True)
+            class WithVariants(Train):
+                variant: variant_names | None = None
+                """One of the paper's variants: several settings at once, which flags override."""
+
+            kind = WithVariants
+        if default_method is not None:
+            method_names: Any = Literal[tuple(methods)]
+
+            @dataclass(frozen=True)
+            class Discover(kind):
+                method: method_names = name
+                """How the skills are discovered."""
+
+            kind = Discover
+        preset = peek(argv, "--preset") or presets.DEFAULT
+        env = argv[0] if argv and not argv[0].startswith("-") else ""
+        for _ in range(2):
+            chosen = variants.get(peek(argv, "--variant") or "", {})
+            defaults = presets.build(config_type, name, preset, env, peek(argv, "--skills") or "", chosen)
+            start = kind(
+                env=env or tyro.MISSING, settings=defaults, env_settings=EnvSettings(), run_settings=RunSettings(),
+                preset=preset,
+            )  # fmt: skip
+            parsed = parse(kind, argv, command, description, start)
+            if parsed.env == env:
+                break
+            env = parsed.env  # it came after a flag: take this environment's defaults
+        run, finished = launch.start(
+            name,
+            parsed.env,
+            parsed.settings,
+            preset=preset,
+            env_settings=parsed.env_settings,
+            run_settings=parsed.run_settings,
+        )
+        _say_where(run, finished)
+
+    return run_command
+
+
+def resume(argv: list[str]) -> None:
+    """`ibol resume`."""
+    from ibol.training import launch
+    from ibol.training.loop import RunSettings
+
+    @dataclass(frozen=True)
+    class Resume:
+        run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+        """The run directory."""
+        epochs: Count | None = None
+        """Train to this many epochs instead of the run's own number."""
+        checkpoint_minutes: NonNegative = RunSettings.checkpoint_minutes
+        """Time between checkpoints; 0 saves after every epoch."""
+        tensorboard: bool = False
+        """Also write TensorBoard files."""
+        quiet: bool = False
+        """Show no progress."""
+
+    given = parse(Resume, argv, "resume", "Continue an interrupted run exactly where its last checkpoint stands.")
+    settings = RunSettings(
+        checkpoint_minutes=given.checkpoint_minutes, tensorboard=given.tensorboard, quiet=given.quiet
+    )
+    _say_where(*launch.resume(given.run, settings, given.epochs))
+
+
+def sweep(argv: list[str]) -> None:
+    """`ibol sweep`."""
+    from ibol import presets, sweeps
+    from ibol.tables import evaluation_tables, show
+
+    @dataclass(frozen=True)
+    class SweepCommand:
+        name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+        """One of the paper's grids, or a .toml file with a grid of your own."""
+        preset: str = presets.DEFAULT
+        """Where the settings that the grid does not change come from."""
+        epochs: Count | None = None
+        """Epochs of each run instead of the preset's."""
+        seed: Natural = 0
+        """Decides every random number."""
+        sweep_dir: Path | None = None
+        """Where the runs are kept (default: sweeps/ and a name made of grid, preset and seed)."""
+        jobs: Count | None = None
+        """Runs at a time (default: one for each core)."""
+
+    known = "; ".join(f"{sweep.name}: {sweep.summary}" for sweep in sweeps.sweeps().values())
+    given = parse(SweepCommand, argv, "sweep", f"Train a grid of runs and draw them together. {known}")
+    sweep = sweeps.find_sweep(given.name)
+    directory = given.sweep_dir or Path("sweeps") / f"{sweep.name}-{given.preset}-seed{given.seed}"
+    rows = sweeps.run_sweep(
+        sweep, directory, preset=given.preset, seed=given.seed, epochs=given.epochs, jobs=given.jobs, say=print
+    )
+    for table in evaluation_tables(rows):
+        show(table)
+    print(f"done: {directory / 'figure.png'} shows all runs, {directory / 'scores.json'} has the numbers")
+
+
+def _say_where(run: Any, finished: bool) -> None:
+    if finished:
+        print(f"done: {run.path} holds the policy (checkpoints/) and its curves (metrics.jsonl)")
+        print(f"next: ibol evaluate {run.path}")
+    else:
+        print(f"stopped and saved; continue with: ibol resume {run.path}")
+        sys.exit(130)

@@ -1,0 +1,177 @@
+"""Commands that use what was learned: evaluate, plot, video, report and imitation-set."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from ibol.bounds import Count, Natural
+from ibol.cli.parsing import parse
+
+
+def evaluate(argv: list[str]) -> None:
+    """`ibol evaluate`."""
+    from ibol.evaluation.runs import check_free, evaluate_runs, write_json
+    from ibol.tables import evaluation_tables, show
+
+    @dataclass(frozen=True)
+    class Evaluate:
+        runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Run directories."""
+        episodes: Count = 64
+        """Episodes for the return of a policy."""
+        trajectories: Count = 2000
+        """Random latents of skills, and random goals for the state coverage of a linearizer."""
+        bins: tuple[Count, ...] = (32,)
+        """Bins of each dimension for the information that latents carry; several numbers make a sweep."""
+        sepin_k: Count = 1
+        """How many of the most separable latent dimensions SEPIN@k is the mean of."""
+        references: bool = True
+        """Measure each run's untrained policy and random goals, too."""
+        seed: Natural = 0
+        """Decides latents, goals and initial states."""
+        json: Path | None = None
+        """Also write the numbers to this file."""
+        overwrite: bool = False
+        """Replace that file if it exists."""
+        quiet: bool = False
+        """Show no progress."""
+
+    given = parse(Evaluate, argv, "evaluate", "Measure what runs have learned.")
+    if given.json is not None:
+        check_free(given.json, overwrite=given.overwrite, flag="--json")
+    rows = evaluate_runs(
+        given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
+        seed=given.seed, references=given.references, quiet=given.quiet,
+    )  # fmt: skip
+    for table in evaluation_tables(rows):
+        show(table)
+    if given.json is not None:
+        write_json(rows, given.json)
+
+
+def plot(argv: list[str]) -> None:
+    """`ibol plot`."""
+    from ibol.evaluation.plots import FIGURES, plot_runs
+    from ibol.evaluation.plots.common import PlotOptions
+    from ibol.evaluation.runs import check_free
+
+    choices: Any = Literal[tuple(FIGURES)]
+
+    @dataclass(frozen=True)
+    class Plot:
+        runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Runs of 'ibol discover', or runs of 'ibol linearize' and names of bundled linearizers."""
+        options: PlotOptions
+        """What the figure shows."""
+        figure: choices = "trajectories"
+        """Which figure."""
+        output: Path = Path("figure.png")
+        """The picture to write; its ending (.png, .pdf, .svg) decides the format."""
+        overwrite: bool = False
+        """Replace the picture if it exists."""
+
+    kinds = "; ".join(f"{name}: {draw.__doc__}" for name, draw in FIGURES.items())
+    given = parse(Plot, argv, "plot", f"Draw a figure of the paper from runs. {kinds}")
+    check_free(given.output, overwrite=given.overwrite, flag="--output")
+    plot_runs(given.runs, given.output, given.figure, given.options)
+    print(f"written to {given.output}")
+
+
+def video(argv: list[str]) -> None:
+    """`ibol video`."""
+    from ibol.films.episodes import EIGHT, GRID, load_episodes
+    from ibol.films.film import check_film, write_film
+
+    @dataclass(frozen=True)
+    class Video:
+        run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+        """A run of 'ibol discover', 'linearize', 'downstream' or 'sac', or the name of a bundled linearizer."""
+        latents: str | None = None
+        """What to show: '8 directions' (default), 'grid', or values such as '0,1.5; 1.5,0'; a linearizer's goals."""
+        output: Path = Path("film.mp4")
+        """The file to write: a film (.mp4, .gif), or a strip of moments (.png)."""
+        frames_per_second: float = 20.0
+        """Frames of a second, which is a second of the simulation."""
+        size: int = 320
+        """Width of a tile in pixels."""
+        steps: Count | None = None
+        """Show only so many steps (default: whole episodes)."""
+        seed: Natural = 0
+        """Decides initial states and samples."""
+        deterministic: bool = False
+        """The most likely goals or actions of the skill policy instead of samples."""
+        overwrite: bool = False
+        """Replace the file if it exists."""
+        quiet: bool = False
+        """Show no progress."""
+
+    about = f"Film what a run has learned. --latents: {EIGHT!r}, {GRID!r}, or values."
+    given = parse(Video, argv, "video", about)
+    check_film(given.output, size=given.size, frames_per_second=given.frames_per_second, overwrite=given.overwrite)
+    episodes = load_episodes(
+        given.run, given.latents, steps=given.steps, seed=given.seed, deterministic=given.deterministic
+    )
+    write_film(episodes, given.output, size=given.size, frames_per_second=given.frames_per_second, quiet=given.quiet)
+    print(f"written to {given.output}")
+
+
+def report(argv: list[str]) -> None:
+    """`ibol report`."""
+    from ibol.evaluation.runs import check_free
+    from ibol.report.page import write_report
+
+    @dataclass(frozen=True)
+    class Report:
+        runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Run directories of any method."""
+        output: Path = Path("report.html")
+        """The page to write."""
+        films: bool = True
+        """Put films into the page; --no-films leaves them out."""
+        trajectories: Count = 500
+        """Random latents of skills to measure and draw."""
+        seed: Natural = 0
+        """Decides latents and initial states."""
+        overwrite: bool = False
+        """Replace the page if it exists."""
+        quiet: bool = False
+        """Show no progress."""
+
+    about = "Put all about runs into one HTML page that opens from disk: settings, curves, numbers, skills, films."
+    given = parse(Report, argv, "report", about)
+    check_free(given.output, overwrite=given.overwrite, flag="--output")
+    write_report(
+        given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
+    )
+    print(f"written to {given.output}: open it in a browser")
+
+
+def imitation_set(argv: list[str]) -> None:
+    """`ibol imitation-set`."""
+    from ibol.downstream.imitation import make_imitation_set
+    from ibol.evaluation.runs import check_free
+
+    @dataclass(frozen=True)
+    class ImitationSet:
+        runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
+        """Runs of 'ibol discover' in one environment."""
+        output: Path = Path("imitation.safetensors")
+        """The file to write."""
+        trajectories: Count = 1000
+        """Random skills of each run."""
+        seed: Natural = 0
+        """Decides latents, initial states and samples."""
+        overwrite: bool = False
+        """Replace the file if it exists."""
+        quiet: bool = False
+        """Show no progress."""
+
+    about = "Keep the paths of random skills, for half_cheetah_imitation to follow."
+    given = parse(ImitationSet, argv, "imitation-set", about)
+    check_free(given.output, overwrite=given.overwrite, flag="--output")
+    count = make_imitation_set(
+        given.runs, given.output, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
+    )
+    print(f"written to {given.output}: {count} paths")
