@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ibol.downstream.hierarchy import SET_COPY, SKILLS_COPY
+from ibol.envs import ENVS
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.linearizer.policy import LinearizerDescription
@@ -23,7 +24,6 @@ from ibol.training.launch import find
 Identity = dict[str, Any]
 _WATCHED = ("evaluate_every", "evaluation_trajectories", "evaluation_episodes", "num_threads")
 """Settings that change what is measured of a run and how fast, but not what it learns."""
-_LINEAR = ("point",)  # environments that need no linearizer: IBOL without one is the paper's there
 _WITHOUT = {"no_location": "without location", "location": "of location only"}
 
 
@@ -98,9 +98,14 @@ def method_name(run: RunDirectory) -> str:
     name, linearized = find(run.method).title, settings["linearizer"] != "none"
     if run.method != "ibol":
         name += "-L" if linearized else ""
-    elif not linearized and run.config["env"] not in _LINEAR:
+    elif not linearized and not _moves_by_itself(run.config["env"]):
         name += " without linearizer"
     return name + _views(settings["encoder_sees"], settings["policy_sees"])
+
+
+def _moves_by_itself(env: str) -> bool:
+    """Whether it is no robot of ours, so that IBOL without a linearizer is the paper's there: the point."""
+    return env in ENVS and ENVS[env].robot is None
 
 
 def only_env(groups: Sequence[Group]) -> str:
