@@ -363,20 +363,21 @@ def test_an_exchanged_transition_is_what_the_exchanged_robot_would_have_recorded
     goals = learning._goals(np.random.default_rng(0), 2)
     trajectories = learning._explore(goals, 0)
     columns, _ = learning._transitions(trajectories, goals)
-    exchange = learning.exchange
-    assert exchange is not None
-    assert len(exchange) == 8
+    augmentation = learning.augmentation
+    assert augmentation is not None
+    assert len(augmentation) == 8
+    group = augmentation.symmetries
     for which in range(8):
-        index, sign = exchange.found.state_index[which], exchange.found.state_sign[which]
+        index, sign = group.state_index[which], group.state_sign[which]
         turned = dataclasses.replace(
             trajectories,
             states=trajectories.states[..., index] * sign,
-            actions=trajectories.actions[..., exchange.found.action_index[which]] * exchange.found.action_sign[which],
+            actions=trajectories.actions[..., group.action_index[which]] * group.action_sign[which],
         )
         expected, _ = learning._transitions(turned, goals)
-        found = exchange(columns, np.full(len(columns["dones"]), which))
+        augmented = augmentation(columns, np.full(len(columns["dones"]), which))
         for name in ("states", "next_states", "features", "actions"):
-            np.testing.assert_allclose(found[name], expected[name], atol=2e-4, err_msg=f"{name}, {which}")
+            np.testing.assert_allclose(augmented[name], expected[name], atol=2e-4, err_msg=f"{name}, {which}")
 
 
 def test_a_fallen_robot_ends_its_training_episode_only() -> None:
@@ -459,10 +460,10 @@ def test_examples_are_what_the_best_rhythms_meant_to_do_and_where_it_led() -> No
 
 def test_rhythms_that_fell_at_once_are_no_examples() -> None:
     rhythms = rhythms_of("dkitty")
-    assert len(rhythms.steps_that_led()) == 0
+    assert len(rhythms.moving_steps()) == 0
     rhythms.learn(rhythms.draw(np.random.default_rng(0), np.ones((2, 2))), led([[3, 0], [0, 2]], [10, 12]), [0, 1])
     assert rhythms.reach.any()
-    assert len(rhythms.steps_that_led()) == 0
+    assert len(rhythms.moving_steps()) == 0
 
 
 def test_the_policy_comes_near_what_it_imitates() -> None:
