@@ -58,8 +58,8 @@ def goals_along(frame: GoalFrame, angle: NDArray[np.float64]) -> NDArray[np.floa
 def test_a_turned_world_looks_the_same(env: str) -> None:
     frame, states, rng = frame_of(env), random_states(env), np.random.default_rng(1)
     way, by = rng.uniform(0, 2 * np.pi, (2, COUNT))
-    here, _ = frame.look(states, goals_along(frame, way))
-    there, _ = frame.look(turned(states, by, frame.num_positions), goals_along(frame, way + by))
+    here, _ = frame.observe(states, goals_along(frame, way))
+    there, _ = frame.observe(turned(states, by, frame.num_positions), goals_along(frame, way + by))
     np.testing.assert_allclose(here, there, atol=2e-4)
 
 
@@ -90,8 +90,8 @@ def test_a_turned_world_looks_the_same_to_a_robot_with_angles() -> None:
     there = states.copy()
     there[:, 3:6] = angles_of(rotations(np.eye(3)[2] * by[:, None]) @ rotations(states[:, 3:6]))
     assert np.abs(there[:, 3:6] - states[:, 3:6]).max() > 0.09
-    here_seen, _ = frame.look(states.astype(np.float32), goals_along(frame, way))
-    there_seen, _ = frame.look(there.astype(np.float32), goals_along(frame, way + by))
+    here_seen, _ = frame.observe(states.astype(np.float32), goals_along(frame, way))
+    there_seen, _ = frame.observe(there.astype(np.float32), goals_along(frame, way + by))
     # Tilts t turn as vectors do but for terms of t^2 / 2 = 0.00125 and their share of the heading.
     np.testing.assert_allclose(here_seen, there_seen, atol=0.00125 / 0.08)
     heading = states[:, 5] - way
@@ -105,7 +105,7 @@ def test_renamed_legs_look_the_same_and_act_renamed() -> None:
     env = make("ant", 1)
     found = symmetries(env.robot, env.model)
     way = np.random.default_rng(1).uniform(0, 2 * np.pi, COUNT)
-    here, back = frame.look(states, goals_along(frame, way))
+    here, back = frame.observe(states, goals_along(frame, way))
     decided = np.random.default_rng(2).uniform(-1, 1, (COUNT, 8)).astype(np.float32)
     for which in range(8):
         index, sign = found.state_index[which], found.state_sign[which]
@@ -113,7 +113,7 @@ def test_renamed_legs_look_the_same_and_act_renamed() -> None:
             continue  # a mirror image looks mirrored
         renamed = (states[:, index] * sign).astype(np.float32)
         direction = np.stack([np.cos(way), np.sin(way)], -1)[:, index[:2]] * sign[:2]
-        there, back_there = frame.look(renamed, goals_along(frame, np.arctan2(direction[:, 1], direction[:, 0])))
+        there, back_there = frame.observe(renamed, goals_along(frame, np.arctan2(direction[:, 1], direction[:, 0])))
         np.testing.assert_allclose(here, there, atol=2e-4)
         expected = np.asarray(back(decided))[:, found.action_index[which]] * found.action_sign[which]
         np.testing.assert_allclose(back_there(decided), expected, atol=1e-6)
@@ -147,7 +147,7 @@ def test_the_reward_of_a_transition_is_kept(env: str, width: int) -> None:
     rewards = (columns["features"] * goals).sum(-1)
     np.testing.assert_allclose((seen.features * seen.goals).sum(-1), rewards, atol=1e-4)
     assert np.abs(seen.features - columns["features"]).max() > 1
-    inputs, back = frame.look(states, goals)
+    inputs, back = frame.observe(states, goals)
     np.testing.assert_allclose(seen.inputs, inputs, atol=2e-3)
     np.testing.assert_allclose(back(seen.actions), columns["actions"], atol=1e-6)
 
@@ -181,7 +181,7 @@ def test_targets_are_those_of_the_policy_as_it_acts(env: str) -> None:
     batch, key = jax.tree.map(lambda values: values[0], batches), jax.random.key(0)
     targets = sac.bellman_targets(networks, batch, trainer.learner.settings, key)
 
-    inputs, _ = frame.look(after, goals)
+    inputs, _ = frame.observe(after, goals)
     acted, log_prob = networks.policy(inputs).sample_and_log_prob(key)
     weights = np.concatenate([inputs[:, width:], np.ones((COUNT, 1))], axis=1)
     values = [(np.asarray(features) * weights).sum(axis=1) for features in networks.target(inputs, acted)]
@@ -213,8 +213,8 @@ def test_the_location_is_not_seen() -> None:
     goals = np.random.default_rng(1).uniform(-1, 1, (COUNT, 29)).astype(np.float32)
     normalizer = find_normalizer("ant", EnvSettings(), 10, 0)
     for frame in (goal_frame("ant", normalizer), world_frame(normalizer, (0, 1))):
-        look = jax.jit(lambda s, g, frame=frame: frame.look(s, g)[0])
-        np.testing.assert_allclose(look(states, goals), look(moved, goals), atol=1e-6)
+        observe = jax.jit(lambda s, g, frame=frame: frame.observe(s, g)[0])
+        np.testing.assert_allclose(observe(states, goals), observe(moved, goals), atol=1e-6)
 
 
 @pytest.mark.parametrize("env", ["half_cheetah", "point", "Pendulum-v1"])

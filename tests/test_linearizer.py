@@ -30,7 +30,7 @@ from ibol.linearizer.rhythm import DISTURBANCE, Rhythms, imitate
 from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
 from ibol.metrics.coverage import state_coverage
 from ibol.presets import build
-from ibol.seeding import generator
+from ibol.seeding import derive, generator
 
 
 def trainer(env: str = "point", preset: str = "smoke", seed: int = 0, **overrides: object) -> LinearizerTrainer:
@@ -124,7 +124,7 @@ def test_the_linearized_env_holds_the_goal_for_l_steps() -> None:
     env = LinearizedEnv(lin.make_env(3), lin)
     assert env.horizon == 20
     assert env.single_action_space.shape == (18,)
-    env.reset(seed=5)
+    env.reset(seed=derive(5, "episodes"))
     reference = lin.rollout(goals, seed=5)
     for step in range(20):
         obs, reward, terminated, truncated, info = env.step(goals)
@@ -139,7 +139,7 @@ def test_the_linearized_env_holds_the_goal_for_l_steps() -> None:
 def test_an_end_within_a_macro_step_ends_it() -> None:
     lin = untrained("humanoid")
     env = LinearizedEnv(lin.make_env(4), lin)
-    env.reset(seed=0)
+    env.reset(seed=derive(0, "episodes"))
     goals, total, ended = np.zeros((4, 47), np.float32), np.zeros(4), np.zeros(4, bool)
     while not ended.all():
         obs, reward, terminated, truncated, _ = env.step(goals)
@@ -363,20 +363,21 @@ def test_an_exchanged_transition_is_what_the_exchanged_robot_would_have_recorded
     goals = learning._goals(np.random.default_rng(0), 2)
     trajectories = learning._explore(goals, 0)
     columns, _ = learning._transitions(trajectories, goals)
-    exchange = learning.exchange
-    assert exchange is not None
-    assert len(exchange) == 8
+    augmentation = learning.augmentation
+    assert augmentation is not None
+    assert len(augmentation) == 8
+    group = augmentation.symmetries
     for which in range(8):
-        index, sign = exchange.found.state_index[which], exchange.found.state_sign[which]
+        index, sign = group.state_index[which], group.state_sign[which]
         turned = dataclasses.replace(
             trajectories,
             states=trajectories.states[..., index] * sign,
-            actions=trajectories.actions[..., exchange.found.action_index[which]] * exchange.found.action_sign[which],
+            actions=trajectories.actions[..., group.action_index[which]] * group.action_sign[which],
         )
         expected, _ = learning._transitions(turned, goals)
-        found = exchange(columns, np.full(len(columns["dones"]), which))
+        augmented = augmentation(columns, np.full(len(columns["dones"]), which))
         for name in ("states", "next_states", "features", "actions"):
-            np.testing.assert_allclose(found[name], expected[name], atol=2e-4, err_msg=f"{name}, {which}")
+            np.testing.assert_allclose(augmented[name], expected[name], atol=2e-4, err_msg=f"{name}, {which}")
 
 
 def test_a_fallen_robot_ends_its_training_episode_only() -> None:
@@ -395,7 +396,6 @@ def test_a_fallen_robot_ends_its_training_episode_only() -> None:
         ("ant", {"symmetric": True, "relabel": 0.0}, "relabel"),
         ("half_cheetah", {"frame": "goal"}, "moves in the plane"),
         ("ant", {"frame": "goal", "reward": "euclidean", "critic": "scalar", "relabel": 0.0}, "frame world only"),
-        ("point", {"n_step": 0}, "at least 1"),
         ("dkitty", {"rhythms": 0.5}, "add symmetric"),
     ],
 )
@@ -459,17 +459,17 @@ def test_examples_are_what_the_best_rhythms_meant_to_do_and_where_it_led() -> No
 
 def test_rhythms_that_fell_at_once_are_no_examples() -> None:
     rhythms = rhythms_of("dkitty")
-    assert len(rhythms.steps_that_led()) == 0
+    assert len(rhythms.moving_steps()) == 0
     rhythms.learn(rhythms.draw(np.random.default_rng(0), np.ones((2, 2))), led([[3, 0], [0, 2]], [10, 12]), [0, 1])
     assert rhythms.reach.any()
-    assert len(rhythms.steps_that_led()) == 0
+    assert len(rhythms.moving_steps()) == 0
 
 
 def test_the_policy_comes_near_what_it_imitates() -> None:
     learning, rng = trainer("dkitty", symmetric=True), np.random.default_rng(0)
     inputs = rng.standard_normal((1, 64, 86)).astype(np.float32).repeat(100, axis=0)
     actions = np.tanh(inputs[..., :12])
-    follow = partial(imitate, inputs=inputs, actions=actions, learning_rate=1e-2, rate=1.0)
+    follow = partial(imitate, inputs=inputs, actions=actions, learning_rate=1e-2, decay=1.0)
     policy, optimizer, first = follow(learning.learner.policy, learning.imitation)
     assert follow(policy, optimizer)[2] < 0.5 * first
 

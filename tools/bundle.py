@@ -3,6 +3,7 @@
 Writes ENV-SEED.safetensors and beside it ENV-SEED.json: how it came to be, and what it does in fresh episodes.
 """
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 from ibol import presets
 from ibol.evaluation.runs import evaluate_runs
 from ibol.linearizer.policy import BUNDLED, load_linearizer
-from ibol.runs.directory import RunDirectory
+from ibol.linearizer.training import LinearizerConfig
+from ibol.runs.directory import RunDirectory, settings_from_json
 
 LIMIT = 2_000_000  # bytes
 FRESH_SEED = 999
@@ -25,8 +27,9 @@ def bundle(path: Path) -> Path:
         sys.exit(
             f"{path} has {len(rows)} of {config['settings']['epochs']} epochs: finish it with 'ibol resume {path}'"
         )
-    preset = presets.values("linearize", config["preset"], config["env"])
-    own = {k: v for k, v in config["settings"].items() if k in preset and preset[k] != v}
+    preset = dataclasses.asdict(presets.build(LinearizerConfig, "linearize", config["preset"], config["env"]))
+    settings = dataclasses.asdict(settings_from_json(LinearizerConfig, config["settings"]))
+    own = {name: value for name, value in settings.items() if preset[name] != value}
     if own:
         sys.exit(f"{path} differs from the preset in {own}: only what a preset gives is bundled")
     (scores,) = evaluate_runs([path], seed=FRESH_SEED, trajectories=COVERAGE_STEPS // linearizer.make_env(1).horizon)

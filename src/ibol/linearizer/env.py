@@ -18,7 +18,7 @@ class LinearizedEnv(VectorEnv[Any, Any, Any]):
     """One step holds a goal for `l` steps of the linearizer's mode.
 
     The observation is the raw state after them, the reward the sum of theirs. An episode that ends within them ends the
-    step there; it then rests until the next reset. `info["states"]` has all states on the way, (N, l, n).
+    step there; it then rests until the next reset. `info["states"]` has the states after each of them, (N, l, n).
 
     Args:
         env: a batch of the linearizer's environment with automatic resets disabled (`linearizer.make_env(N)`).

@@ -34,10 +34,10 @@ class LinearizerEvaluation:
         return paths[:, -1] - paths[:, 0]
 
     def scalars(self) -> dict[str, float]:
-        """Metres for goals of full length; in 2-D the angle between goal and way, in 1-D the order of the outcomes.
+        """Metres for goals of full length; in 2-D the angle between goal and path, in 1-D the order of the outcomes.
 
         `reach` is what makes one linearizer better than another: metres along the goal, in 1-D the geometric mean of
-        both ways.
+        forward and backward.
         """
         fallen = {} if self.fallen is None else {"fallen": self.fallen}
         if self.goals.shape[1] == 1:

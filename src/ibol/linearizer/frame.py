@@ -1,11 +1,11 @@
 """How a linearizer's networks see a state and a goal.
 
-`WorldFrame` shows them as they are. `GoalFrame` turns the world so that the goal's way is the x axis: physics does not
-notice where north is, nor (Ant) which leg is the first one. So state and goal of a robot that moves in the plane can be
-turned about the vertical until the goal's location part points along +x, and the legs be renamed so that the robot
-heads as nearly that way as its symmetries allow. Networks that see this have to learn to walk one way instead of all
-ways. Angles in the place of a quaternion (D'Kitty) turn so too while the robot is upright, as it is until an episode
-ends; of its heading networks see cosine and sine, in the place of the location, which they do not see.
+`WorldFrame` shows them as they are. `GoalFrame` turns the world so that the goal direction is the x axis: physics does
+not notice where north is, nor (Ant) which leg is the first one. So state and goal of a robot that moves in the plane
+can be turned about the vertical until the goal's location part points along +x, and the legs be renamed so that the
+robot heads as nearly that way as its symmetries allow. Networks that see this have to learn to walk in one direction
+instead of all. Angles in the place of a quaternion (D'Kitty) turn so too while the robot is upright, as it is until an
+episode ends; of its heading networks see cosine and sine, in the place of the location, which they do not see.
 
 The reward is kept exactly: differences of states and goals are turned alike, <f, g> = <Tf, Tg>.
 
@@ -36,7 +36,7 @@ from ibol.learners.sac import FeatureMaps
 _W, _X, _Y, _Z = 3, 4, 5, 6
 _HEADING = 5
 
-Back = Callable[[Array], Array]
+ToAction = Callable[[Array], Array]
 
 
 class Seen(NamedTuple):
@@ -68,8 +68,8 @@ class WorldFrame(eqx.Module):
     std: Array
     keep: Array  # 0 for the location, which is omitted
 
-    def look(self, raw: Array, goals: Array) -> tuple[Array, Back]:
-        """What networks see of raw states (..., n) and goals (..., k), and how their answer becomes the action."""
+    def observe(self, raw: Array, goals: Array) -> tuple[Array, ToAction]:
+        """What networks see of raw states (..., n) and goals (..., k), and what makes their output the action."""
         return self._inputs((raw - self.mean) / self.std, goals), lambda action: action
 
     def transitions(self, columns: Mapping[str, Array], goals: Array) -> Seen:
@@ -82,7 +82,7 @@ class WorldFrame(eqx.Module):
 
 
 class GoalFrame(eqx.Module):
-    """States and goals turned so that the goal's way is the x axis, and normalised alike for all turns."""
+    """States and goals turned so that the goal direction is the x axis, and normalised alike for all turns."""
 
     world: WorldFrame
     mean: Array
@@ -96,15 +96,15 @@ class GoalFrame(eqx.Module):
     num_positions: int = eqx.field(static=True)
     has_angles: bool = eqx.field(static=True)  # instead of a quaternion
 
-    def look(self, raw: Array, goals: Array) -> tuple[Array, Back]:
-        """What networks see of raw states (..., n) and goals (..., k), and how their answer becomes the action."""
+    def observe(self, raw: Array, goals: Array) -> tuple[Array, ToAction]:
+        """What networks see of raw states (..., n) and goals (..., k), and what makes their output the action."""
         view = self._view(raw, goals)
         order = jnp.argsort(self.action_index[view.renaming], axis=-1)
 
-        def back(action: Array) -> Array:
+        def to_action(action: Array) -> Array:
             return jnp.take_along_axis(action * self.action_sign[view.renaming], order, -1)
 
-        return self._inputs(raw, self._goals(goals, view), view), back
+        return self._inputs(raw, self._goals(goals, view), view), to_action
 
     def transitions(self, columns: Mapping[str, Array], goals: Array) -> Seen:
         """Recorded transitions of normalised states for goals, each state in the view that the policy acts in."""
@@ -139,11 +139,11 @@ class GoalFrame(eqx.Module):
         return 2 * renaming + (cos * jnp.cos(half) + sin * jnp.sin(half) < 0)
 
     def _view(self, raw: Array, goals: Array) -> View:
-        way = jnp.arctan2(goals[..., 1] / self.world.std[1], goals[..., 0] / self.world.std[0])
+        direction = jnp.arctan2(goals[..., 1] / self.world.std[1], goals[..., 0] / self.world.std[0])
         heading = raw[..., _HEADING] if self.has_angles else 2 * jnp.arctan2(raw[..., _Z], raw[..., _W])
-        # A renaming turns the goal's way and leaves the heading.
-        renaming = jnp.argmax(jnp.cos((heading - way)[..., None] - self.angles), axis=-1)
-        turn = -(way + self.angles[renaming])
+        # A renaming turns the goal direction and leaves the heading.
+        renaming = jnp.argmax(jnp.cos((heading - direction)[..., None] - self.angles), axis=-1)
+        turn = -(direction + self.angles[renaming])
         sign = jnp.where(jnp.cos(turn / 2) * raw[..., _W] < jnp.sin(turn / 2) * raw[..., _Z], -1.0, 1.0)
         return _make_view(renaming, turn, sign)
 
@@ -207,19 +207,19 @@ def goal_frame(env: str, normalizer: Normalizer) -> GoalFrame:
     if robot is None or robot.location_dims != (0, 1):
         raise IbolError(f"frame goal needs a robot that moves in the plane, and {env} does not")
     model = load_model(robot)
-    found, num_positions, has_angles = symmetries(robot, model), int(model.nq), robot.rotation == "angles"
-    mean, std = _common_statistics(found, normalizer, _turning_pairs(num_positions, has_angles))
+    group, num_positions, has_angles = symmetries(robot, model), int(model.nq), robot.rotation == "angles"
+    mean, std = _common_statistics(group, normalizer, _turning_pairs(num_positions, has_angles))
     # Where each symmetry takes the x and the y axis.
-    x_to, y_to = ((found.state_sign * (found.state_index == axis))[:, :2] for axis in (0, 1))
-    sources = found.state_sign.astype(int) * (found.state_index + 1)
+    x_to, y_to = ((group.state_sign * (group.state_index == axis))[:, :2] for axis in (0, 1))
+    sources = group.state_sign.astype(int) * (group.state_index + 1)
     turns = x_to[:, 0] * y_to[:, 1] > x_to[:, 1] * y_to[:, 0]
     return GoalFrame(
         world=world_frame(normalizer, robot.location_dims),
         mean=jnp.asarray(mean, jnp.float32),
         std=jnp.asarray(std, jnp.float32),
         angles=jnp.asarray(np.arctan2(x_to[turns, 1], x_to[turns, 0]), jnp.float32),
-        action_index=jnp.asarray(found.action_index[turns]),
-        action_sign=jnp.asarray(found.action_sign[turns]),
+        action_index=jnp.asarray(group.action_index[turns]),
+        action_sign=jnp.asarray(group.action_sign[turns]),
         renamings=tuple(map(tuple, sources[turns].tolist())),
         num_positions=num_positions,
         has_angles=has_angles,
@@ -234,11 +234,11 @@ def _turning_pairs(num_positions: int, has_angles: bool) -> list[tuple[int, int,
 
 
 def _common_statistics(
-    found: Symmetries, normalizer: Normalizer, pairs: list[tuple[int, int, bool]]
+    group: Symmetries, normalizer: Normalizer, pairs: list[tuple[int, int, bool]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Means and deviations that neither a renaming nor a turn changes; the heading is near 0 once turned."""
-    mean = (found.state_sign * normalizer.mean[found.state_index]).mean(axis=0)
-    variance = (normalizer.std[found.state_index] ** 2).mean(axis=0)
+    mean = (group.state_sign * normalizer.mean[group.state_index]).mean(axis=0)
+    variance = (normalizer.std[group.state_index] ** 2).mean(axis=0)
     for a, b, half in pairs:
         variance[[a, b]] = variance[[a, b]].mean()
         mean[[a, b]] = mean[a] if half and a == _W else 0.0, 0.0

@@ -137,9 +137,9 @@ def find_frame(description: LinearizerDescription, normalizer: Normalizer) -> Fr
 
 @jax.jit
 def _mode(policy: Policy, frame: Frame, obs: Array, goal: Array) -> Array:
-    inputs, back = frame.look(obs, goal)
+    inputs, to_action = frame.observe(obs, goal)
     distribution: ActionDistribution = policy(inputs)
-    return back(distribution.mode)
+    return to_action(distribution.mode)
 
 
 def load_linearizer(source: str | Path) -> Linearizer:
@@ -150,21 +150,21 @@ def load_linearizer(source: str | Path) -> Linearizer:
     if path.suffix == ".safetensors" and path.is_file():
         return _from_file(path)
     name, _, seed = str(source).partition(":")
-    found = bundled()
-    if name not in found:
-        raise unknown("linearizer", str(source), found, ", or name a run directory of 'ibol linearize'")
-    if (seed or "0") not in found[name]:
-        raise unknown(f"seed of the bundled linearizer {name}", seed, found[name])
+    names = bundled()
+    if name not in names:
+        raise unknown("linearizer", str(source), names, ", or name a run directory of 'ibol linearize'")
+    if (seed or "0") not in names[name]:
+        raise unknown(f"seed of the bundled linearizer {name}", seed, names[name])
     return _from_file(BUNDLED / f"{name}-{seed or '0'}.safetensors")
 
 
 def bundled() -> dict[str, list[str]]:
     """The linearizers that ship with ibol: environment names and their seeds."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for file in sorted(BUNDLED.glob("*.safetensors")):
         name, _, seed = file.stem.rpartition("-")
-        found.setdefault(name, []).append(seed)
-    return found
+        names.setdefault(name, []).append(seed)
+    return names
 
 
 def provenance_of(source: str | Path) -> dict[str, Any]:

@@ -1,11 +1,12 @@
-"""Exploration by rhythms: legs that swing in time are a gait far more often than legs that tremble.
+"""Exploration by open-loop gaits, called rhythms: legs that swing in time walk far more often than legs that tremble.
 
 White noise hardly ever lifts the foot of a robot with many joints and slow servos. A rhythm is an open-loop movement: a
-sine of its own in each joint, all of one frequency. The ones that led farthest are kept, some for each direction, and
-varied for the next episodes with a goal that way. Their transitions go into the replay buffer as the policy's own do.
+sine of its own in each joint, all of one frequency. Those that moved the robot farthest are kept, some for each
+direction, and varied for the next episodes with a goal in that direction. Their transitions go into the replay buffer
+as the policy's own do.
 
-The policy also imitates the best of them: for a goal along the way that the next steps led, do what the rhythm does. An
-imitated gait falls apart unless it finds back from small errors. So rhythms are disturbed while they are recorded, and
+The policy also imitates the best of them: for a goal along the path of the next steps, do what the rhythm does. An
+imitated gait falls apart unless it recovers from small errors. So rhythms are disturbed while they are recorded, and
 imitation takes what they meant to do from states that are blurred.
 """
 
@@ -31,7 +32,7 @@ _FRESH = 0.2  # of the rhythms are drawn anew instead of varied
 _OFFSET = 0.3  # standard deviation of the joints' middle positions
 _NEW_CYCLES = (0.05, 0.3)  # a step, of new rhythms
 _CYCLES = (0.03, 0.35)  # and of varied ones
-_AHEAD = 15  # steps after which it is asked where a step led
+_AHEAD = 15  # steps whose movement is the direction of the first of them
 _CHANGES = {"offset": 0.1, "amplitude": 0.1, "phase": 0.3, "cycles": 0.015}  # standard deviations of a variation
 _CHANGED = (0.1, 0.3, 1.0)  # chances of a value to be changed, one of them for each variation
 _STRENGTHS = (0.5, 1.0, 2.0)  # and what its changes are multiplied by
@@ -50,21 +51,21 @@ class Rhythms:
         self.joints = mirror.action_index.shape[1]
         angles = np.arange(8) * np.pi / 4
         self.directions = np.array([[1.0], [-1.0]]) if locations == 1 else np.stack([np.cos(angles), np.sin(angles)], 1)
-        self.kept: Columns = {}  # of the best, (directions, _KEPT, ...): what they are, did and where they led
+        self.kept: Columns = {}  # of the best, (directions, _KEPT, ...): what they are, their states and directions
         self.reach = np.zeros((len(self.directions), _KEPT))  # metres along the direction; 0: none is kept yet
         self.changes = np.repeat(list(_CHANGES.values()), [self.joints] * 3 + [1])
 
     def draw(self, rng: np.random.Generator, goals: NDArray[np.floating]) -> Floats:
-        """A rhythm for each goal (N, locations): one that led that way, varied, or a new one."""
+        """A rhythm for each goal (N, locations): one that moved in its direction, varied, or a new one."""
         rhythms = self._new(rng, len(goals))
-        any_way = rng.integers(len(self.directions), size=len(goals))
-        ways = np.where(goals.any(axis=1), (goals @ self.directions.T).argmax(axis=1), any_way)
-        for row, way in enumerate(ways):
-            known = np.flatnonzero(self.reach[way])
+        any_direction = rng.integers(len(self.directions), size=len(goals))
+        asked = np.where(goals.any(axis=1), (goals @ self.directions.T).argmax(axis=1), any_direction)
+        for row, direction in enumerate(asked):
+            known = np.flatnonzero(self.reach[direction])
             if len(known) and rng.random() > _FRESH:
                 changed = rng.random(rhythms.shape[1]) < rng.choice(_CHANGED)
                 change = rng.choice(_STRENGTHS) * self.changes * rng.standard_normal(rhythms.shape[1])
-                rhythms[row] = self.kept["rhythm"][way, rng.choice(known)] + changed * change
+                rhythms[row] = self.kept["rhythm"][direction, rng.choice(known)] + changed * change
         rhythms[:, -1] = rhythms[:, -1].clip(*_CYCLES)
         return rhythms
 
@@ -73,38 +74,38 @@ class Rhythms:
         offset, amplitude, phase = rhythms[:, :-1].reshape(len(rhythms), 3, self.joints).swapaxes(0, 1)
         return np.clip(offset + amplitude * np.sin(2 * np.pi * rhythms[:, -1:] * step + phase), -1, 1)
 
-    def learn(self, rhythms: Floats, found: Trajectories, dims: list[int]) -> None:
+    def learn(self, rhythms: Floats, trajectories: Trajectories, dims: list[int]) -> None:
         """Keep the best of N: those that moved the robot's location `dims` farthest, times the fraction it lived."""
-        count, horizon = len(rhythms), found.actions.shape[1]
-        places, lengths = found.states[:count, :, dims], found.lengths[:count]
+        count, horizon = len(rhythms), trajectories.actions.shape[1]
+        places, lengths = trajectories.states[:count, :, dims], trajectories.lengths[:count]
         made: Columns = {
             "rhythm": rhythms,
-            "states": found.states[:count, :-1],
-            "ways": _local_ways(places, lengths),
+            "states": trajectories.states[:count, :-1],
+            "directions": _local_directions(places, lengths),
         }
         if not self.kept:
             shape = (len(self.directions), _KEPT)
             self.kept = {name: np.zeros((*shape, *values.shape[1:]), values.dtype) for name, values in made.items()}
         reach = self.directions @ (places[:, -1] - places[:, 0]).T * (lengths / horizon)  # (directions, N)
-        for way, now in enumerate(reach):
-            scores = np.concatenate([self.reach[way], now.clip(min=0)])
+        for direction, now in enumerate(reach):
+            scores = np.concatenate([self.reach[direction], now.clip(min=0)])
             first = (-scores).argsort(kind="stable")[:_KEPT]
-            self.reach[way] = scores[first]
+            self.reach[direction] = scores[first]
             for name, values in made.items():
-                self.kept[name][way] = np.concatenate([self.kept[name][way], values])[first]
+                self.kept[name][direction] = np.concatenate([self.kept[name][direction], values])[first]
 
-    def steps_that_led(self) -> NDArray[np.int64]:
+    def moving_steps(self) -> NDArray[np.int64]:
         """The numbers (M, 3) of direction, place and step of whatever kept rhythms moved the robot with, if any did."""
         if not self.kept:
             return np.zeros((0, 3), np.int64)
-        return np.argwhere(self.kept["ways"].any(axis=-1) & (self.reach > 0)[..., None])
+        return np.argwhere(self.kept["directions"].any(axis=-1) & (self.reach > 0)[..., None])
 
     def examples(self, rng: np.random.Generator, count: int) -> tuple[Floats, Floats, Floats]:
-        """Raw states and actions of steps of the best rhythms, at random, and the ways (unit vectors) they led."""
-        steps = self.steps_that_led()
-        way, place, step = steps[rng.integers(len(steps), size=count)].T
-        states, ways = (self.kept[name][way, place, step] for name in ("states", "ways"))
-        return states, self.actions(self.kept["rhythm"][way, place], step[:, None]), ways
+        """Raw states and actions of steps of the best rhythms, at random, and their directions (unit vectors)."""
+        steps = self.moving_steps()
+        kept_for, place, step = steps[rng.integers(len(steps), size=count)].T
+        states, directions = (self.kept[name][kept_for, place, step] for name in ("states", "directions"))
+        return states, self.actions(self.kept["rhythm"][kept_for, place], step[:, None]), directions
 
     def _new(self, rng: np.random.Generator, count: int) -> Floats:
         """Random ones whose mirror image is the same half a period later."""
@@ -130,8 +131,8 @@ class Rhythms:
         self.kept = {name.removeprefix(prefix): kept.copy() for name, kept in arrays.items() if name.startswith(prefix)}
 
 
-def _local_ways(places: NDArray[np.floating], lengths: NDArray[np.int64]) -> Floats:
-    """Where each step of episodes (N, T + 1, k) led within the next few, as unit vectors; 0 where it hardly moved."""
+def _local_directions(places: NDArray[np.floating], lengths: NDArray[np.int64]) -> Floats:
+    """Unit vectors of where each step of episodes (N, T + 1, k) and the next few moved; 0 where they hardly did."""
     steps = np.arange(places.shape[1] - 1)
     later = np.minimum(steps + _AHEAD, lengths[:, None])
     moved = places[np.arange(len(places))[:, None], later] - places[:, :-1]

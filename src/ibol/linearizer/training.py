@@ -28,8 +28,8 @@ from ibol.learners.normalizer import Normalizer, find_normalizer
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACFields, SACLearner
+from ibol.linearizer.augmentation import symmetry_augmentation
 from ibol.linearizer.evaluation import evaluate_linearizer
-from ibol.linearizer.exchange import find_exchange
 from ibol.linearizer.frame import Frame, seen_transitions
 from ibol.linearizer.policy import POLICY_PREFIX, Linearizer, LinearizerDescription, find_frame, load_linearizer
 from ibol.linearizer.reward import (
@@ -85,15 +85,15 @@ class LinearizerConfig(TrainingConfig, SACFields):
     location_goals: Fraction = 0.0
     """Fraction of goals that are 0 except in the location: how linearizers are measured, and mostly used."""
     symmetric: bool = False
-    """Exchange the robot's limbs at random, by its symmetries, in the transitions that get a fresh goal."""
+    """Symmetry augmentation: exchange the robot's limbs at random in the transitions that get a fresh goal."""
     frame: Literal["world", "goal"] = "world"
-    """How the networks see a robot that moves in the plane: as it is, or turned so that the goal's way is the x axis
-    and it heads that way as nearly as its symmetries allow."""
+    """How the networks see a robot that moves in the plane: as it is, or turned so that the goal direction is the x
+    axis and it heads that way as nearly as its symmetries allow."""
     rhythms: Fraction = 0.0
-    """Fraction of the first epoch's episodes in which the robot moves by a rhythm instead of the policy; it falls to 0
-    along a straight line."""
+    """Fraction of the first epoch's episodes in which the robot moves by a rhythm (an open-loop gait) instead of the
+    policy, with linear decay to 0."""
     imitation_steps: Natural = 0
-    """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate falls to 0."""
+    """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate decays to 0."""
     end_when_fallen: bool = False
     """End a training episode, without further value, where the robot has fallen and cannot move on."""
     normalizer_trajectories: Count = 500
@@ -150,10 +150,10 @@ class LinearizerTrainer(Trainer):
             transitions_per_epoch=config.episodes_per_epoch * self.env.horizon,
             seed=seed,
         )
-        self.exchange = find_exchange(env, self.env, self.normalizer) if config.symmetric else None
+        self.augmentation = symmetry_augmentation(env, self.env, self.normalizer) if config.symmetric else None
         self.rhythms = None
-        if self.exchange is not None and config.rhythms:
-            self.rhythms = Rhythms(self.exchange.found, len(self.env.location_dims))
+        if self.augmentation is not None and config.rhythms:
+            self.rhythms = Rhythms(self.augmentation.symmetries, len(self.env.location_dims))
         self.imitation = adam.start(config.learning_rate, self.learner.policy)
         self.frame = find_frame(self.description, self.normalizer)
         self.best_policy, self.best_reach = self.learner.policy, np.zeros(())
@@ -202,35 +202,35 @@ class LinearizerTrainer(Trainer):
         rhythms, dims = self.rhythms, list(self.env.location_dims)
         count = round(self.config.rhythms * linear_decay(0.0, epoch, self.epochs) * len(goals))
         noise = generator(self.seed, "rhythms", epoch)
-        swung = rhythms.draw(noise, goals[:count, dims]) if rhythms else None
+        gaits = rhythms.draw(noise, goals[:count, dims]) if rhythms else None
 
         def act(states: NDArray[np.float32], step: int) -> Any:
             actions = _sample(self.learner.policy, self.frame, states, goals, key, step)
-            if rhythms is None or swung is None:
+            if rhythms is None or gaits is None:
                 return actions
-            noisy = rhythms.actions(swung, step) + DISTURBANCE * noise.standard_normal((count, actions.shape[1]))
+            noisy = rhythms.actions(gaits, step) + DISTURBANCE * noise.standard_normal((count, actions.shape[1]))
             return np.concatenate([noisy.clip(-1, 1), actions[count:]])
 
-        found = collect(self.env, act, seed=derive(self.seed, "episodes", epoch))
-        if rhythms is not None and swung is not None:
-            rhythms.learn(swung, found, dims)
-        return found
+        trajectories = collect(self.env, act, seed=derive(self.seed, "episodes", epoch))
+        if rhythms is not None and gaits is not None:
+            rhythms.learn(gaits, trajectories, dims)
+        return trajectories
 
     def _imitate(self, epoch: int) -> dict[str, float]:
-        """Gradient steps of the policy towards what the best rhythms did, for goals along the way they led."""
+        """Gradient steps of the policy towards what the best rhythms did, for goals along their paths."""
         rhythms, config = self.rhythms, self.config
-        if rhythms is None or not config.imitation_steps or not len(rhythms.steps_that_led()):
+        if rhythms is None or not config.imitation_steps or not len(rhythms.moving_steps()):
             return {}
-        assert self.exchange is not None
+        assert self.augmentation is not None
         rng = generator(self.seed, "imitation", epoch)
         shape = (config.imitation_steps, config.batch_size)
-        states, actions, ways = rhythms.examples(rng, math.prod(shape))
-        goals = np.zeros((len(ways), self.description.goal_dim), np.float32)
-        goals[:, list(self.env.location_dims)] = ways * rng.uniform(0.3, 1, (len(ways), 1))
+        states, actions, directions = rhythms.examples(rng, math.prod(shape))
+        goals = np.zeros((len(directions), self.description.goal_dim), np.float32)
+        goals[:, list(self.env.location_dims)] = directions * rng.uniform(0.3, 1, (len(directions), 1))
         normalized = self.normalizer(states)
         normalized = normalized + BLUR * rng.standard_normal(normalized.shape, np.float32)
         columns: Columns = {"states": normalized, "next_states": normalized, "actions": actions, "features": goals}
-        columns = self.exchange(columns, rng.integers(len(self.exchange), size=len(ways)))
+        columns = self.augmentation(columns, rng.integers(len(self.augmentation), size=len(directions)))
         seen = seen_transitions(self.frame, columns, columns["features"])
         inputs, aims = (values.reshape(*shape, -1) for values in (seen.inputs, seen.actions))
         rate = linear_decay(0.0, epoch, self.epochs)
@@ -301,8 +301,8 @@ class LinearizerTrainer(Trainer):
             fresh = self._goals(rng, int(np.prod(shape))).reshape(goals.shape)
             goals = np.where(relabelled[..., None], fresh, goals)
             columns = self._without_other_goals_actions(columns, relabelled)
-            if self.exchange is not None:
-                columns = self.exchange(columns, rng.integers(len(self.exchange), size=shape) * relabelled)
+            if self.augmentation is not None:
+                columns = self.augmentation(columns, rng.integers(len(self.augmentation), size=shape) * relabelled)
         seen = seen_transitions(self.frame, columns, goals)
         scale = self.config.reward_scale
         features = scale * seen.features
@@ -365,8 +365,8 @@ class LinearizerTrainer(Trainer):
 
 @jax.jit
 def _sample(policy: sac.Policy, frame: Frame, states: jax.Array, goals: jax.Array, key: jax.Array, step: int) -> Any:
-    inputs, back = frame.look(states, goals)
-    return back(sac.sample_actions(policy, inputs, key, step))
+    inputs, to_action = frame.observe(states, goals)
+    return to_action(sac.sample_actions(policy, inputs, key, step))
 
 
 def _with_bonus(maps: sac.FeatureMaps, steps: int) -> sac.FeatureMaps:
