@@ -1,4 +1,4 @@
-"""The command line, a file for each group of commands. It parses, calls, and prints; what a command does is elsewhere."""
+"""The command line, a file for each group of commands: it parses, calls and prints; the work is done elsewhere."""
 
 import sys
 from collections.abc import Callable, Sequence
