@@ -20,7 +20,6 @@ from ibol.linearizer.env import LinearizedEnv, squeeze_y
 from ibol.linearizer.evaluation import angles, evaluate_linearizer, rank_correlation
 from ibol.linearizer.policy import BUNDLED, Linearizer, bundled, load_linearizer
 from ibol.linearizer.reward import (
-    HIRO_RANGE,
     chunk_differences,
     euclidean_reward,
     inner_product_features,
@@ -67,11 +66,11 @@ def test_the_reward_is_the_papers_inner_product() -> None:
 def test_the_euclidean_reward_is_zero_when_the_goal_is_met() -> None:
     goals = np.random.default_rng(0).uniform(-1, 1, (3, 15)).astype(np.float32)
     moved = np.zeros((3, 29), np.float32)
-    moved[:, :15] = HIRO_RANGE * goals
-    np.testing.assert_allclose(euclidean_reward(moved, goals), 0.0, atol=1e-5)
+    moved[:, :15] = np.array(ROBOTS["ant"].goal_ranges) * goals
+    np.testing.assert_allclose(euclidean_reward(moved, goals, ROBOTS["ant"].goal_ranges), 0.0, atol=1e-5)
     moved[0, 0] += 3.0
     moved[0, 20] += 100.0  # velocities do not count
-    assert euclidean_reward(moved, goals)[0] == pytest.approx(-3.0, rel=1e-5)
+    assert euclidean_reward(moved, goals, ROBOTS["ant"].goal_ranges)[0] == pytest.approx(-3.0, rel=1e-5)
 
 
 def test_goals_follow_their_prior() -> None:

@@ -95,6 +95,7 @@ _BODIES = (
             control_cost=0.5,
             alive_reward=1.0,
             camera=(90.0, -40.0, 6.0),
+            goal_ranges=(10, 10, 0.5, 1, 1, 1, 1, 0.5, 0.3, 0.5, 0.3, 0.5, 0.3, 0.5, 0.3),
             symmetry_generators=(
                 ((-2, 1, 3), (-2, 1, 3), (7, 8, 1, -2, 3, 4, 5, -6)),  # a quarter turn of the legs
                 ((1, -2, 3), (-1, 2, -3), (-7, 8, -5, 6, -3, 4, -1, 2)),  # left and right legs

@@ -53,6 +53,8 @@ class Robot:
     """Where the camera of pictures and films is: azimuth, elevation (degrees) and distance (metres)."""
     square: float = 2.0
     """Side of a square of the floor in pictures and films (metres)."""
+    goal_ranges: tuple[float, ...] = ()
+    """HIRO's ranges of relative goals for its positions, in raw units (paper, appendix: choices of the reward)."""
     symmetry_generators: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = ()
     """Exchanges of position, rotation and joints that leave the physics as it is (see `symmetry.py`)."""
 

@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 RewardKind = Literal["inner_product", "euclidean"]
 
-# HIRO's goal ranges for Ant's 15 positions, in raw state units (paper, "Comparison of Reward Function Choices").
-HIRO_RANGE = np.array([10, 10, 0.5, 1, 1, 1, 1, 0.5, 0.3, 0.5, 0.3, 0.5, 0.3, 0.5, 0.3], np.float32)
-
 
 def chunk_differences(states: Floats, lengths: NDArray[np.int64], macro_length: int) -> Floats:
     """s_end - s_start of the chunk that each step belongs to.
@@ -34,10 +31,10 @@ def inner_product_features(differences: Floats, macro_length: int) -> Floats:
     return differences / (macro_length * np.sqrt(differences.shape[-1], dtype=np.float32))
 
 
-def euclidean_reward(raw_differences: Floats, goals: Floats) -> Floats:
-    """HIRO's reward, -|(s_end - s_start)[positions] - range * g|_2 in raw units; goals are in [-1, 1]^15."""
-    positions = len(HIRO_RANGE)
-    return -np.linalg.norm(raw_differences[..., :positions] - HIRO_RANGE * goals, axis=-1).astype(np.float32)
+def euclidean_reward(raw_differences: Floats, goals: Floats, ranges: tuple[float, ...]) -> Floats:
+    """HIRO's reward, -|(s_end - s_start)[positions] - range * g|_2 in raw units; goals (..., k) have k `ranges`."""
+    asked = np.array(ranges, np.float32) * goals
+    return -np.linalg.norm(raw_differences[..., : len(ranges)] - asked, axis=-1).astype(np.float32)
 
 
 def discounted_sums(values: Floats, mask: NDArray[np.bool_], steps: int, discount: float) -> Floats:

@@ -33,7 +33,6 @@ from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.frame import Frame, seen_transitions
 from ibol.linearizer.policy import POLICY_PREFIX, Linearizer, LinearizerDescription, find_frame, load_linearizer
 from ibol.linearizer.reward import (
-    HIRO_RANGE,
     chunk_differences,
     discounted_sums,
     euclidean_reward,
@@ -252,7 +251,7 @@ class LinearizerTrainer(Trainer):
         if config.reward == "euclidean":
             raw = chunk_differences(trajectories.states, trajectories.lengths, config.macro_length)
             features = np.zeros_like(held)
-            bonus += euclidean_reward(raw, held)
+            bonus += euclidean_reward(raw, held, _goal_ranges(self.description.env))
         else:
             moved = chunk_differences(states, trajectories.lengths, config.macro_length)
             features = inner_product_features(moved[..., : held.shape[-1]], config.macro_length)
@@ -396,14 +395,20 @@ def _check(env: str, config: LinearizerConfig) -> None:
 def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) -> int:
     """All state dimensions, or the positions: the part of a robot's state before its velocities."""
     if config.reward == "euclidean":
-        if env != "ant":
-            raise IbolError(f"the euclidean reward knows the goal ranges of ant only, not of {env}")
-        return len(HIRO_RANGE)
+        return len(_goal_ranges(env))
     if not config.position_goals:
         return state_dim
     if not isinstance(batch, RobotEnv):
         raise IbolError(f"position_goals needs one of our robots, and {env} is none")
     return int(batch.model.nq)
+
+
+def _goal_ranges(env: str) -> tuple[float, ...]:
+    """What the euclidean reward needs to know of a robot."""
+    known = [name for name, robot in ROBOTS.items() if robot.goal_ranges]
+    if env not in known:
+        raise IbolError(f"the euclidean reward has goal ranges of {', '.join(known)} only, not of {env}")
+    return ROBOTS[env].goal_ranges
 
 
 METHOD = Method("linearizer", LinearizerConfig, LinearizerTrainer, lambda run: load_linearizer(run.path))
