@@ -22,10 +22,12 @@ from ibol.errors import IbolError
 from ibol.evaluation.downstream import evaluate_downstream
 from ibol.films.episodes import load_episodes
 from ibol.learners.normalizer import Normalizer
+from ibol.learners.rollout import collect
 from ibol.nn.networks import TanhGaussianPolicy
 from ibol.presets import build
 from ibol.runs import checkpoint
 from ibol.runs.directory import RunDirectory
+from ibol.seeding import derive
 from ibol.skills.policy import LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription
 
 
@@ -117,7 +119,7 @@ def test_with_a_linearizer_l_m_counts_macro_steps(running: Path) -> None:
     latents = np.array([[1.0, -0.5]], np.float32)
     direct = load_agent(running).rollout(latents, seed=3, deterministic=True)
     whole = Hierarchy("half_cheetah_goal", EnvSettings(), config_of(skills=str(running), l_m=20))
-    steps, _ = whole.rollout(whole.make_env(1), lambda observations, decision: latents / 2, 3)
+    steps, _ = whole.rollout(whole.make_env(1), lambda observations, decision: latents / 2, derive(3, "episodes"))
     np.testing.assert_allclose(steps.states[:, :, :18], direct.states, atol=1e-4)
 
 
@@ -165,8 +167,9 @@ def test_the_meta_controller_learns_and_the_planner_is_better_still(steering: Pa
     # What was logged is what the loaded controller does.
     policy = load_agent(tmp_path / "sac")
     assert isinstance(policy, MetaController)
-    found = policy.rollout(64, seed=EVALUATION_SEED)
-    assert found.returns.mean() == pytest.approx(rows[-1]["evaluation/return"], rel=1e-5)
+    act = policy.hierarchy.controller(policy.choose)
+    again = collect(policy.make_env(64), act, seed=EVALUATION_SEED)
+    assert again.returns.mean() == pytest.approx(rows[-1]["evaluation/return"], rel=1e-5)
     plans = load_agent(tmp_path / "planner")
     assert isinstance(plans, Plans)
     assert plans.rollout(64).returns.mean() == pytest.approx(planner["final_return"], rel=1e-4)
@@ -227,7 +230,7 @@ def test_a_planners_run_is_extended_by_iterations(steering: Path, tmp_path: Path
 
 
 def test_decisions_name_discrete_skills(tmp_path: Path) -> None:
-    about = SkillDescription("point", EnvSettings(), 2, 2, 3, (0, 1), (), (2,), linearized=False, discrete=True)
+    about = SkillDescription("point", EnvSettings(), 2, 2, 3, (0, 1), (), (2,), linearized=False, prior="one_hot")
     skills = write_skills(tmp_path / "discrete", about, about.policy_template())
     hierarchy = Hierarchy("point_goal", EnvSettings(), config_of(skills=str(skills)))
     chosen = hierarchy.latents(np.array([[0.1, 0.3, -1.0], [-0.5, -0.9, -0.2]]))
@@ -277,7 +280,7 @@ def test_the_imitation_set_is_decided_by_its_seed_and_says_what_made_it(
     for file, seed in zip(files, (0, 0, 1), strict=True):
         options = ("--output", file, "--trajectories", 30, "--seed", seed, "--quiet")
         call("imitation-set", steering, other, *options)
-    assert "60 ways" in capsys.readouterr().out
+    assert "60 paths" in capsys.readouterr().out
     (first, about), (same, _), (another, _) = (checkpoint.load(file) for file in files)
     assert first["locations"].shape == (60, 6, 2)
     np.testing.assert_array_equal(first["run"], [0] * 30 + [1] * 30)
@@ -296,7 +299,7 @@ def test_wrong_calls_are_explained(steering: Path, tmp_path: Path, capsys: pytes
     assert "did you mean 'ant_goal'" in fails(capsys, "downstream", "ant_gaol", "--skills", "none")
     assert "unknown task 'point'" in fails(capsys, "downstream", "point", "--skills", "none")
     assert "this task is for ant" in fails(capsys, "downstream", "ant_goal", "--skills", steering)
-    assert "at least 1 macro step" in fails(capsys, *start, "--skills", steering, "--l-m", 0)
+    assert "l_m is 0, but at least 1" in fails(capsys, *start, "--skills", steering, "--l-m", 0)
     assert "more than 0 metres" in fails(capsys, *start, "--skills", "none", "--goal-range", 0)
     assert "chooses among skills" in fails(capsys, *start, "--skills", "none", "--controller", "planner")
     planner = (*start, "--skills", steering, "--controller", "planner")
