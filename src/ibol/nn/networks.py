@@ -10,6 +10,7 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from ibol.nn.distributions import ScaledBeta, TanhNormal
@@ -26,16 +27,21 @@ class Dense(eqx.Module):
     bias: Array
 
     def __init__(self, inputs: int, outputs: int, init: Initializer, key: Array, scale: float = 1.0) -> None:
-        make = {
-            "xavier_uniform": jax.nn.initializers.glorot_uniform,
-            "xavier_normal": jax.nn.initializers.glorot_normal,
-        }[init]
-        self.weight = scale * make()(key, (inputs, outputs))
-        self.bias = jnp.zeros(outputs)
+        rng, shape = _generator(key), (inputs, outputs)
+        std = scale * np.sqrt(2 / (inputs + outputs))
+        normal = init == "xavier_normal"
+        drawn = std * rng.standard_normal(shape) if normal else rng.uniform(-np.sqrt(3) * std, np.sqrt(3) * std, shape)
+        self.weight = jnp.asarray(drawn, jnp.float32)
+        self.bias = jnp.asarray(np.zeros(outputs, np.float32))
 
     def __call__(self, x: Array) -> Array:
         """(..., inputs) to (..., outputs)."""
         return x @ self.weight + self.bias
+
+
+def _generator(key: Array) -> np.random.Generator:
+    """What first weights are drawn by: NumPy has nothing to compile, where JAX compiles for every shape."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
 
 
 class Trunk(eqx.Module):
@@ -153,6 +159,13 @@ class TwinCritic(eqx.Module):
         return self.first(x), self.second(x)
 
 
+def _lstm_cell(inputs: int, width: int, key: Array) -> eqx.nn.LSTMCell:
+    """A cell with PyTorch's default initialisation: all weights and biases from U(-1, 1) / sqrt(width)."""
+    rng, limit = _generator(key), 1 / np.sqrt(width)
+    shapes = eqx.filter_eval_shape(eqx.nn.LSTMCell, inputs, width, key=key)
+    return jax.tree.map(lambda leaf: jnp.asarray(rng.uniform(-limit, limit, leaf.shape), jnp.float32), shapes)
+
+
 class BidirectionalLSTM(eqx.Module):
     """One LSTM layer in each direction over padded sequences; PyTorch's default initialisation."""
 
@@ -161,8 +174,7 @@ class BidirectionalLSTM(eqx.Module):
 
     def __init__(self, inputs: int, width: int, key: Array) -> None:
         a, b = jax.random.split(key)
-        self.forward = eqx.nn.LSTMCell(inputs, width, key=a)
-        self.backward = eqx.nn.LSTMCell(inputs, width, key=b)
+        self.forward, self.backward = _lstm_cell(inputs, width, a), _lstm_cell(inputs, width, b)
 
     def __call__(self, sequences: Array, lengths: Array) -> Array:
         """(B, T, inputs) with valid lengths (B,) to (B, T, 2 width); padded steps are zero."""
@@ -201,7 +213,7 @@ class RecurrentBetaPolicy(eqx.Module):
 
     def __init__(self, inputs: int, actions: int, hidden: Sequence[int], key: Array) -> None:
         cell_key, heads_key = jax.random.split(key)
-        self.cell = eqx.nn.LSTMCell(inputs, hidden[0], key=cell_key)
+        self.cell = _lstm_cell(inputs, hidden[0], cell_key)
         self.heads = BetaPolicy(hidden[0], actions, hidden, heads_key)
 
     def __call__(self, sequences: Array) -> ScaledBeta:
