@@ -3,6 +3,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Tests compile many small programs that run for milliseconds: less optimisation halves their time. One thread each.
+COMPILE_FAST := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
+	--xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false
 
 .PHONY: skills test check format system
 
@@ -12,7 +15,7 @@ skills: $(VENV)/.installed
 	$(BIN)/ibol plot runs/half_cheetah --output runs/half_cheetah/skills.png
 
 test: check system
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal --cov=ibol --cov-report=term --cov-fail-under=90
+	XLA_FLAGS="$(COMPILE_FAST)" $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal --cov=ibol --cov-report=term --cov-fail-under=90
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
