@@ -73,7 +73,7 @@ class LinearizerConfig(TrainingConfig, SACFields):
     n_step: Count = 1
     """Steps whose rewards are added up before the critic is asked for the rest."""
     one_step_relabels: bool = False
-    """Add up several steps only for a transition's own goal: after a fresh one the later actions were not for it."""
+    """Take several steps only for a transition's own goal: a fresh one did not choose the later actions."""
     relabel: Fraction = 0.0
     """Fraction of sampled transitions whose goal is replaced by a fresh one."""
     action_cost: NonNegative = 0.0
@@ -299,7 +299,7 @@ class LinearizerTrainer(Trainer):
             relabelled = rng.random(shape) < self.config.relabel
             fresh = self._goals(rng, int(np.prod(shape))).reshape(goals.shape)
             goals = np.where(relabelled[..., None], fresh, goals)
-            columns = self._without_other_goals_actions(columns, relabelled)
+            columns = self._one_step_where(columns, relabelled)
             if self.augmentation is not None:
                 columns = self.augmentation(columns, rng.integers(len(self.augmentation), size=shape) * relabelled)
         seen = seen_transitions(self.frame, columns, goals)
@@ -324,7 +324,7 @@ class LinearizerTrainer(Trainer):
             next_maps=next_maps,
         )
 
-    def _without_other_goals_actions(self, columns: Columns, relabelled: NDArray[np.bool_]) -> Columns:
+    def _one_step_where(self, columns: Columns, relabelled: NDArray[np.bool_]) -> Columns:
         """One-step returns where the goal is fresh, if asked for: the later actions were chosen for another goal."""
         chosen = dict(columns)
         for name in [name for name in columns if name.startswith(ONE_STEP)]:
