@@ -181,9 +181,9 @@ def test_the_pathwise_gain_sharpens_goals_that_the_skill_policy_knows() -> None:
 
 
 def test_it_finds_skills_that_can_be_told_apart() -> None:
-    learning = trainer(preset="fast", epochs=60, evaluate_every=60)
+    learning = trainer(preset="fast", epochs=40, evaluate_every=40)
     untrained = ends_of(learning)
-    for epoch in range(60):
+    for epoch in range(40):
         metrics = learning.train_epoch(epoch).metrics
     trained = ends_of(learning)
     assert accuracy(untrained) < 0.4
