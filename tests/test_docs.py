@@ -112,7 +112,7 @@ def tiny_run(point_skills: Path, tmp_path_factory: pytest.TempPathFactory) -> Ca
 def tiny(method: str) -> list[str]:
     """Flags for a training of a few steps."""
     fields = {field.name for field in dataclasses.fields(launch.find(method).config)}
-    flags = ["--quiet", "--overwrite"]
+    flags = ["--quiet", "--overwrite", "--horizon", "50"]
     for name, value in TINY.items():
         if name in fields:
             values = value if isinstance(value, tuple) else (value,)

@@ -284,7 +284,8 @@ def test_environments_without_a_bundled_linearizer_are_told_what_to_do() -> None
 
 def test_a_run_from_the_command_line_to_its_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
-    main(["discover", "half_cheetah", "--preset", "smoke", "--epochs", "2", "--run-dir", str(run), "--quiet"])
+    short = ["--preset", "smoke", "--epochs", "2", "--horizon", "60", "--quiet"]
+    main(["discover", "half_cheetah", *short, "--run-dir", str(run)])
     assert "done" in capsys.readouterr().out
     assert (run / LINEARIZER_FILE).is_file()
     assert len(list((run / "pictures").glob("*.png"))) == 1
@@ -293,8 +294,8 @@ def test_a_run_from_the_command_line_to_its_use(tmp_path: Path, capsys: pytest.C
     latents = skills.sample_latents(5, seed=3)
     np.testing.assert_array_equal(latents, skills.sample_latents(5, seed=3))
     found = skills.rollout(latents, seed=0)
-    assert found.states.shape == (5, 201, 18)
-    np.testing.assert_array_equal(found.lengths, 200)
+    assert found.states.shape == (5, 61, 18)
+    np.testing.assert_array_equal(found.lengths, 60)
     np.testing.assert_array_equal(found.states, load_skills(moved).rollout(latents, seed=0).states)
     assert (found.states != skills.rollout(latents, seed=0, deterministic=True).states).any()
     main(["resume", str(moved), "--epochs", "3", "--quiet"])
