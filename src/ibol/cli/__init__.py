@@ -53,6 +53,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
+    except OSError as error:
+        where = f"{_shortened(str(error.filename))}: " if error.filename is not None else ""
+        print(f"ibol: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):  # how JAX says it
+            raise
+        print(f"ibol: there is not enough memory ({error}): choose smaller sizes", file=sys.stderr)
+        sys.exit(2)
+
+
+def _shortened(path: str) -> str:
+    return path if len(path) <= 200 else f"{path[:100]}...{path[-97:]}"
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
