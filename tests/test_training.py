@@ -135,7 +135,7 @@ def test_the_papers_variants_have_names(variant: str, expected: tuple[str, str, 
         8,
         8,
         "--horizon",
-        20,
+        40,
         "--quiet",
     ]
     call("discover", "ant", "--variant", variant, *tiny, "--run-dir", tmp_path / "run", "--quiet")
@@ -148,7 +148,7 @@ def test_flags_override_a_variant_and_unknown_ones_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call(
-        "discover", "point", "--preset", "smoke", "--variant", "xy", "--policy-sees", "location", "--epochs", 0,
+        "discover", "point", "--preset", "smoke", "--variant", "xy", "--policy-sees", "location", "--epochs", 1,
         "--run-dir", tmp_path / "run", "--quiet",
     )  # fmt: skip
     settings = json.loads((tmp_path / "run" / "config.json").read_text())["settings"]

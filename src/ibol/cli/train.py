@@ -28,7 +28,7 @@ def train_command(command: str, description: str, default_method: str | None = N
         from ibol.training import launch
         from ibol.training.loop import RunSettings
 
-        name = command if default_method is None else peek(argv, "--method") or default_method
+        name = command if default_method is None else peek(argv, "--method", default_method)
         methods = launch.discovery_methods()
         if default_method is not None and name not in methods:
             raise unknown("method", name, methods)
@@ -66,11 +66,11 @@ def train_command(command: str, description: str, default_method: str | None = N
                 """How the skills are discovered."""
 
             kind = Discover
-        preset = peek(argv, "--preset") or presets.DEFAULT
+        preset = peek(argv, "--preset", presets.DEFAULT)
         env = argv[0] if argv and not argv[0].startswith("-") else ""
         for _ in range(2):
-            chosen = variants.get(peek(argv, "--variant") or "", {})
-            defaults = presets.build(config_type, name, preset, env, peek(argv, "--skills") or "", chosen)
+            chosen = variants.get(peek(argv, "--variant"), {})
+            defaults = presets.build(config_type, name, preset, env, peek(argv, "--skills"), chosen)
             start = kind(
                 env=env or tyro.MISSING, settings=defaults, env_settings=EnvSettings(), run_settings=RunSettings(),
                 preset=preset,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ibol import interrupt, trust
-from ibol.bounds import Count, Natural
+from ibol.bounds import Bins, Count, Natural, NotEmpty
 from ibol.cli.parsing import TrustEnv, parse
 
 
@@ -24,7 +24,7 @@ def evaluate(argv: list[str]) -> None:
         """Episodes for the return of a policy."""
         trajectories: Count = 2000
         """Random latents of skills, and random goals for the state coverage of a linearizer."""
-        bins: tuple[Count, ...] = (32,)
+        bins: Annotated[tuple[Bins, ...], NotEmpty()] = (32,)
         """Bins of each dimension for the information that latents carry; several numbers make a sweep."""
         sepin_k: Count = 1
         """How many of the most separable latent dimensions SEPIN@k is the mean of."""

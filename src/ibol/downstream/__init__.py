@@ -6,6 +6,7 @@ from ibol.downstream.hierarchy import DownstreamConfig, Hierarchy, use_copies
 from ibol.downstream.meta import MetaController, MetaTrainer, controller_of
 from ibol.downstream.planner import Plans, PlanTrainer, plans_of
 from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError
 from ibol.runs.directory import RunDirectory
 from ibol.training.method import Method
 
@@ -15,7 +16,14 @@ def create_trainer(
 ) -> MetaTrainer | PlanTrainer:
     """A trainer at epoch 0."""
     kind = MetaTrainer if config.controller == "sac" else PlanTrainer
-    return kind(task, env_settings, config, seed)
+    made = kind(task, env_settings, config, seed)
+    hold, horizon = made.hierarchy.hold, made.hierarchy.horizon
+    if hold > horizon:
+        raise IbolError(
+            f"l_m is {config.l_m}, which holds a latent for {hold} steps, but an episode has {horizon}: choose a "
+            "smaller --l-m or a longer --horizon"
+        )
+    return made
 
 
 def load_controller(run: RunDirectory) -> MetaController | Plans:

@@ -44,7 +44,7 @@ class DownstreamConfig(TrainingConfig, SACFields):
     """Macro steps for which a latent is held; without a linearizer 10 environment steps each."""
     latent_range: Positive = LATENT_RANGE
     """Latents are chosen from [-latent_range, latent_range]^d."""
-    goal_range: float | None = None
+    goal_range: Positive | None = None
     """Goals are drawn from [-goal_range, goal_range] metres in each dimension (default: the paper's)."""
     imitation_set: str | None = None
     """The file with the paths to imitate, made by 'ibol imitation-set'."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from gymnasium.vector import AutoresetMode
 
+from ibol.bounds import Count, Natural, NotEmpty, Threads
 from ibol.envs import Env, make, sizes
 from ibol.errors import IbolError
 from ibol.runs.directory import settings_from_json
@@ -15,11 +16,11 @@ from ibol.runs.directory import settings_from_json
 class EnvSettings:
     """How the environment is run."""
 
-    horizon: int | None = None
+    horizon: Count | None = None
     """Steps in an episode (default: the environment's own)."""
-    location_dims: tuple[int, ...] | None = None
+    location_dims: Annotated[tuple[Natural, ...], NotEmpty()] | None = None
     """For an own environment: the state dimensions that say where the agent is."""
-    num_threads: int | None = None
+    num_threads: Threads | None = None
     """Threads that step the simulations (default: one for each core)."""
     randomize: bool = True
     """For dkitty: draw its dynamics anew for every episode."""

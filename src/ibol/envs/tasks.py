@@ -122,7 +122,7 @@ class GoalEnv(TaskEnv):
         self, task: Task, make_body: Callable[..., BatchedEnv], *, goal_range: float | None = None, **options: Any
     ) -> None:
         chosen: Any = task.goal_range if goal_range is None else goal_range
-        if not isinstance(chosen, Real) or not 0 < float(chosen) < np.inf:
+        if isinstance(chosen, bool) or not isinstance(chosen, Real) or not 0 < float(chosen) < np.inf:
             raise IbolError(f"goal_range is {chosen!r}, but goals need a range of more than 0 metres")
         self.goal_range = float(chosen)
         self.spread = self.goal_range / np.sqrt(3)
@@ -178,6 +178,8 @@ class ImitationEnv(TaskEnv):
                 f"{task.name} needs paths to imitate: make a set from skill runs with 'ibol imitation-set RUN... "
                 "--output FILE' and name the file with --imitation-set (in Python: imitation_set)"
             )
+        if not isinstance(imitation_set, str | Path):
+            raise IbolError(f"imitation_set is {imitation_set!r}, but the path of a file is needed")
         self.paths, self.every = load_paths(Path(imitation_set), task.robot)
         count, size = self.paths.shape[1:]
         self.spread = max(float(self.paths.std()), 1e-3)

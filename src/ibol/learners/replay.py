@@ -1,11 +1,13 @@
 """A replay buffer of transitions in plain NumPy arrays."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol import memory
 from ibol.runs.checkpoint import BadCheckpoint
 
 Columns = dict[str, NDArray[Any]]
@@ -14,7 +16,9 @@ Columns = dict[str, NDArray[Any]]
 class Replay:
     """The last `capacity` transitions, as columns such as `states` (capacity, n); memory is touched as it fills."""
 
-    def __init__(self, capacity: int, widths: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, capacity: int, widths: Mapping[str, tuple[int, ...]], flag: str = "--replay-size") -> None:
+        row = 4 * sum(math.prod(shape) for shape in widths.values())
+        memory.check(capacity * row, f"a replay buffer of {capacity} rows", f"choose a smaller {flag}")
         self.capacity = capacity
         self.size = 0
         self.position = 0

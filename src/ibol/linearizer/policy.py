@@ -12,7 +12,7 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from ibol import trust
-from ibol.bounds import Count, Natural
+from ibol.bounds import Count, Natural, array
 from ibol.envs import ROBOTS, Env
 from ibol.envs.settings import EnvSettings, check_dims, env_settings_of
 from ibol.errors import IbolError, unknown
@@ -91,7 +91,9 @@ class Linearizer:
 
     def act(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
         """Actions in [-1, 1] for raw observations (n,) or (N, n) and goals of matching shape."""
-        return np.asarray(_mode(self.policy, self.frame, np.asarray(obs, np.float32), np.asarray(goal, np.float32)))
+        states = array("observations", obs, ..., self.description.state_dim, dtype=np.float32)
+        goals = array("goals", goal, *states.shape[:-1], self.goal_dim, dtype=np.float32)
+        return np.asarray(_mode(self.policy, self.frame, states, goals))
 
     def act_on(self, choose: Act, distortion: Distortion | None = None) -> Act:
         """Actions at every step for goals that `choose(obs, step)` gives at the first step of each macro step.
@@ -114,9 +116,7 @@ class Linearizer:
 
         `seed` decides the initial states.
         """
-        held = np.asarray(goals, np.float32)
-        if held.ndim != 2 or held.shape[1] != self.goal_dim:
-            raise IbolError(f"goals have shape {held.shape}, but {self.env} needs (N, {self.goal_dim})")
+        held = array("goals", goals, "N", self.goal_dim, dtype=np.float32)
         env = self.make_env(len(held))
         return collect(env, lambda states, step: self.act(states, held), seed=derive(seed, "episodes"))
 
@@ -186,7 +186,8 @@ def provenance_of(source: str | Path) -> dict[str, Any]:
 
 def _from_file(path: Path) -> Linearizer:
     arrays, meta = checkpoint.load(path)
-    return assemble(describe(meta, path), arrays)
+    with checkpoint.fitting(arrays, path):
+        return assemble(describe(meta, path), arrays)
 
 
 def describe(header: dict[str, Any], path: Path) -> LinearizerDescription:

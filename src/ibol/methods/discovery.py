@@ -19,7 +19,7 @@ from ibol.errors import IbolError
 from ibol.figures.skills import SkillPicture, plot_skills
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, find_normalizer, omit
-from ibol.learners.rollout import Act, Trajectories, collect
+from ibol.learners.rollout import Act, Trajectories, check_episodes, collect
 from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer, provenance_of
 from ibol.metrics.coverage import state_coverage
@@ -81,6 +81,8 @@ class World:
             raise IbolError("a distortion of the goals needs a linearizer")
         if config.distortion != "none" and len(raw.location_dims) != 2:
             raise IbolError(f"{env} does not move in the plane: {config.distortion!r} has no x and y to distort")
+        check_episodes(self.env, config.episodes_per_epoch, "choose a smaller --episodes-per-epoch or --horizon")
+        check_episodes(raw, config.evaluation_trajectories, "choose a smaller --evaluation-trajectories or --horizon")
         self.state_dim, self.action_dim = sizes(self.env)
         self.horizon = self.env.horizon
         self.macro_length = 1 if self.linearizer is None else self.linearizer.macro_length

@@ -7,6 +7,7 @@ that a truncated or altered file is recognised. The same content always makes th
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from ibol import memory
 from ibol.errors import IbolError
 from ibol.runs import files
 
@@ -97,6 +99,11 @@ def unflatten(template: Any, arrays: Mapping[str, NDArray[Any]], prefix: str = "
         for name, leaf in named
     ]
     return jax.tree_util.tree_unflatten(structure, found)
+
+
+def fitting(arrays: Mapping[str, NDArray[Any]], source: Path) -> AbstractContextManager[None]:
+    """Within it, networks with more weights than the arrays have are refused instead of being allocated."""
+    return memory.at_most(sum(value.nbytes for value in arrays.values()), f"the weights in {source} are fewer")
 
 
 def check_like(template: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -264,7 +264,8 @@ class RunDirectory:
                 arrays, meta = checkpoint.load(file, wanted)
                 if file.name != _CHECKPOINT_NAME.format(epoch := _whole(meta.get("epoch"))):
                     raise BadCheckpoint(f"the checkpoint {file} says that it is of epoch {meta.get('epoch')!r:.100}")
-                return use(arrays), epoch
+                with checkpoint.fitting(arrays, self.path):
+                    return use(arrays), epoch
             except BadCheckpoint as error:
                 warnings.warn(f"{error}; falling back to the checkpoint before it", RuntimeWarning, stacklevel=2)
         if kept:

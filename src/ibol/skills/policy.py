@@ -13,7 +13,8 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ibol.bounds import Count, Natural
+from ibol import memory
+from ibol.bounds import Count, Natural, array, whole_number
 from ibol.envs import Env
 from ibol.envs.settings import EnvSettings, check_dims, env_settings_of
 from ibol.errors import IbolError
@@ -113,8 +114,8 @@ class Skills:
 
     def sample_latents(self, n: int, seed: int = 0) -> NDArray[np.float32]:
         """Latents (n, d) from the prior."""
-        if n < 1:
-            raise IbolError(f"{n} latents were asked for, but at least 1 is needed")
+        n = whole_number("the number of latents", n)
+        memory.check(8 * n * self.latent_dim, f"{n} latents", "ask for fewer (--trajectories)")
         return self.prior.draw(generator(seed, "latents"), n)
 
     def act(
@@ -125,10 +126,13 @@ class Skills:
         With a linearizer this is a goal for it, to be held for `macro_length` steps; without one it is an action. See
         `controller` for actions in either case.
         """
-        z = np.asarray(latents, np.float32)
-        states = np.asarray(obs)
-        if z.shape != (*states.shape[:-1], self.latent_dim):
-            raise IbolError(f"latents have shape {z.shape}, but {(*states.shape[:-1], self.latent_dim)} is needed")
+        states = array("observations", obs, ..., self.description.state_dim)
+        z = array("latents", latents, *states.shape[:-1], self.latent_dim, dtype=np.float32)
+        return self._answer(states, z, deterministic, seed, step)
+
+    def _answer(
+        self, states: NDArray[np.floating], z: NDArray[np.float32], deterministic: bool, seed: int, step: int
+    ) -> NDArray[np.float32]:
         inputs = np.concatenate([omit(self.normalizer(states), self.description.omitted), z], axis=-1)
         if deterministic:
             return np.asarray(sac.mode_actions(self.network, inputs))
@@ -139,8 +143,14 @@ class Skills:
 
         They are those of samples of the skill policy, or of its mode if `deterministic`.
         """
-        z = np.asarray(latents, np.float32)
-        return self.act_on(lambda obs, step: self.act(obs, z, deterministic=deterministic, seed=seed, step=step))
+        z = array("latents", latents, "N", self.latent_dim, dtype=np.float32)
+        seed = whole_number("seed", seed, 0)
+
+        def choose(obs: NDArray[np.floating], step: int) -> NDArray[np.float32]:
+            states = array("observations", obs, len(z), self.description.state_dim)
+            return self._answer(states, z, deterministic, seed, step)
+
+        return self.act_on(choose)
 
     def act_on(self, choose: Act) -> Act:
         """Actions for what `choose(obs, step)` answers in the place of the skill policy, by the linearizer if any."""
@@ -153,9 +163,7 @@ class Skills:
 
         The skill policy is sampled, or `deterministic`; `seed` decides the samples and the initial states.
         """
-        z = np.asarray(latents, np.float32)
-        if z.ndim != 2 or z.shape[1] != self.latent_dim:
-            raise IbolError(f"latents have shape {z.shape}, but (N, {self.latent_dim}) is needed")
+        z = array("latents", latents, "N", self.latent_dim, dtype=np.float32)
         act = self.controller(z, deterministic=deterministic, seed=seed)
         return collect(self.make_env(len(z)), act, seed=derive(seed, "episodes"))
 

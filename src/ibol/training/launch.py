@@ -4,10 +4,11 @@ import dataclasses
 import importlib
 import json
 import pkgutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ibol import bounds, presets
+from ibol import bounds, memory, presets
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.runs.directory import RunDirectory, settings_from_json
@@ -21,6 +22,7 @@ COMMANDS = {
     "downstream": "ibol.downstream",
 }
 """Commands that train one thing, and its module."""
+_SPARE = 2**24  # bytes
 
 
 def discovery_methods() -> list[str]:
@@ -104,7 +106,13 @@ def open_run(path: Path) -> RunDirectory:
 def create_trainer(run: RunDirectory) -> Trainer:
     """The trainer of a run at epoch 0, with what the run keeps of others."""
     method, config, env_settings = settings_of(run)
-    return method.trainer(run.config["env"], env_settings, method.use_copies(config, run.path), run.config["seed"])
+    config, kept = method.use_copies(config, run.path), [file.stat().st_size for file in run.checkpoints()]
+    # All that learns is in a checkpoint, so networks that are much larger than it are not what was trained.
+    limit = (
+        memory.at_most(4 * max(kept) + _SPARE, f"the checkpoints in {run.path} are smaller") if kept else nullcontext()
+    )
+    with limit:
+        return method.trainer(run.config["env"], env_settings, config, run.config["seed"])
 
 
 def settings_of(run: RunDirectory) -> tuple[Method, Any, EnvSettings]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.bounds import Count, Fraction, Natural, Positive
+from ibol.bounds import Count, Counts, Fraction, Natural, Positive
 from ibol.learners.adam import linear_decay
 from ibol.learners.normalizer import Normalizer, epoch_weight
 from ibol.learners.rollout import Agent
@@ -22,11 +22,11 @@ REPLAY_PREFIX = "replay/"
 class TrainingConfig:
     """Settings that everything that is trained has; the preset gives the defaults."""
 
-    epochs: Natural = 300
+    epochs: Count = 300
     """Epochs of collecting and learning."""
     episodes_per_epoch: Count = 16
     """Episodes collected in each epoch, all at once in a batch."""
-    hidden: tuple[Count, ...] = (256, 256)
+    hidden: Counts = (256, 256)
     """Widths of the hidden layers."""
     layer_norm: bool = False
     """Layer normalisation in policies and critics."""
