@@ -5,14 +5,14 @@ env = ibol.make("ant", num_envs=64)      # a Gymnasium VectorEnv on batched MuJo
 agent = ibol.load_agent("runs/my-run")   # what a run has learned, ready to act
 """
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from ibol import interrupt
 
 if interrupt.is_command_line():  # before the imports that take long
     interrupt.end_at_once()
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
 from ibol import trust

@@ -3,12 +3,11 @@
 Whoever started this process with a signal ignored (nohup, a shell's background job) finds it ignored here, too.
 """
 
-import os
+import os  # nothing that takes long to import: until `end_at_once`, Ctrl-C shows a traceback
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 GRACE = 5.0  # seconds that an epoch has to end after a SIGTERM, which is often followed by a SIGKILL
@@ -29,8 +28,7 @@ def end_at_once() -> None:
 
 def is_command_line() -> bool:
     """Whether this process is the command `ibol`, and not a program that imports it."""
-    module = [option for option in sys.orig_argv[1:] if option == "ibol"]
-    return Path(sys.argv[0]).name == "ibol" or (sys.argv[0] == "-m" and bool(module))
+    return os.path.basename(sys.argv[0]) == "ibol" or (sys.argv[0] == "-m" and "ibol" in sys.orig_argv[1:])
 
 
 @contextmanager

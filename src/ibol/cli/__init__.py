@@ -37,7 +37,8 @@ look up
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command; exits with 2 and one sentence if something is wrong."""
     args = list(sys.argv[1:] if argv is None else argv)
-    warnings.showwarning = _show_warning
+    if argv is None:
+        warnings.showwarning = lambda message, *_, **__: print(f"ibol: {message}", file=sys.stderr)
     try:
         if not args or args[0] in ("-h", "--help", "help"):
             print(HELP)
@@ -64,10 +65,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         print(f"ibol: there is not enough memory ({error}): choose smaller sizes", file=sys.stderr)
         sys.exit(2)
-
-
-def _show_warning(message: Warning | str, *_: object) -> None:
-    print(f"ibol: {message}", file=sys.stderr)
 
 
 def _shortened(path: str) -> str:

@@ -62,11 +62,11 @@ class Replay:
         """Size and position of a state that fits into this buffer."""
         shapes = {name: values.shape for name, values in state.items() if name != "position"}
         size = max((shape[0] for shape in shapes.values() if shape), default=0)
-        position = state.get("position", np.array(0.5))
         if shapes != {name: (size, *values.shape[1:]) for name, values in self._columns.items()}:
             raise BadCheckpoint("the replay buffer in the checkpoint has other columns than these settings need")
-        last = self.capacity - 1
-        if size > self.capacity or position not in (range(last + 1) if size > last else (size,)):
+        position: Any = state["position"].tolist() if "position" in state else None
+        full = size == self.capacity  # until then it goes on where it ends
+        if size > self.capacity or position not in (range(size) if full else (size,)):
             raise BadCheckpoint(f"the replay buffer in the checkpoint has {size} transitions and position {position}")
         return size, int(position)
 

@@ -30,6 +30,7 @@ from typing import Any, TypeVar
 from ibol import bounds, trust
 from ibol.bounds import Natural
 from ibol.errors import IbolError, unknown
+from ibol.memory import TooLarge
 from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays, BadCheckpoint
 
@@ -266,7 +267,7 @@ class RunDirectory:
                     raise BadCheckpoint(f"the checkpoint {file} says that it is of epoch {meta.get('epoch')!r:.100}")
                 with checkpoint.fitting(arrays, self.path):
                     return use(arrays), epoch
-            except BadCheckpoint as error:
+            except (BadCheckpoint, TooLarge) as error:
                 warnings.warn(f"{error}; falling back to the checkpoint before it", RuntimeWarning, stacklevel=2)
         if kept:
             raise IbolError(f"none of the {len(kept)} checkpoints in {self._checkpoints} can be used")

@@ -108,10 +108,8 @@ def create_trainer(run: RunDirectory) -> Trainer:
     method, config, env_settings = settings_of(run)
     config, kept = method.use_copies(config, run.path), [file.stat().st_size for file in run.checkpoints()]
     # All that learns is in a checkpoint, so networks that are much larger than it are not what was trained.
-    limit = (
-        memory.at_most(4 * max(kept) + _SPARE, f"the checkpoints in {run.path} are smaller") if kept else nullcontext()
-    )
-    with limit:
+    why = f"the checkpoints in {run.path} are smaller"
+    with memory.at_most(4 * max(kept) + _SPARE, why) if kept else nullcontext():
         return method.trainer(run.config["env"], env_settings, config, run.config["seed"])
 
 
