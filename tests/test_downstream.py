@@ -299,7 +299,7 @@ def test_wrong_calls_are_explained(steering: Path, tmp_path: Path, capsys: pytes
     assert "did you mean 'ant_goal'" in fails(capsys, "downstream", "ant_gaol", "--skills", "none")
     assert "unknown task 'point'" in fails(capsys, "downstream", "point", "--skills", "none")
     assert "this task is for ant" in fails(capsys, "downstream", "ant_goal", "--skills", steering)
-    assert "l_m is 0, but at least 1" in fails(capsys, *start, "--skills", steering, "--l-m", 0)
+    assert "--l-m is 0, but at least 1" in fails(capsys, *start, "--skills", steering, "--l-m", 0)
     assert "more than 0 metres" in fails(capsys, *start, "--skills", "none", "--goal-range", 0)
     assert "chooses among skills" in fails(capsys, *start, "--skills", "none", "--controller", "planner")
     planner = (*start, "--skills", steering, "--controller", "planner")

@@ -150,7 +150,7 @@ def test_nothing_is_lost_and_nothing_wrong_is_measured(
         (["--json", str(tmp_path / "a" / "b.json")], "no directory"),
         (["--trajectories", "5"], "at least 8"),
         (["--trajectories", "16", "--sepin-k", "3"], "choose 1 to 2"),
-        (["--trajectories", "16", "--bins", "0"], "at least 1"),
+        (["--trajectories", "16", "--bins", "0"], "at least 2"),
     ):
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ibol.errors import IbolError
 
 _LARGEST = 2**63 - 1  # what NumPy's integers hold
+BINS = (2, 10_000)  # fewer say nothing, more are finer than the numbers
 _HIGHEST = 1e38  # what the networks' numbers hold
 Wrong = tuple[Any, str]  # a value, and what is needed instead
 
@@ -54,7 +55,7 @@ Natural = Annotated[int, Bounds(0, _LARGEST)]
 Count = Annotated[int, Bounds(1, _LARGEST)]
 Counts = Annotated[tuple[Count, ...], NotEmpty()]
 Threads = Annotated[int, Bounds(1, 1024)]
-Bins = Annotated[int, Bounds(2, 10_000)]
+Bins = Annotated[int, Bounds(*BINS)]
 NonNegative = Annotated[float, Bounds(0)]
 Positive = Annotated[float, Bounds(0, above=True)]
 Fraction = Annotated[float, Bounds(0, 1)]
@@ -106,7 +107,8 @@ def array(name: str, values: ArrayLike, *shape: Any, dtype: DTypeLike | None = N
         size == wanted or (isinstance(wanted, str) and size > 0) for size, wanted in zip(ends, sizes, strict=True)
     )
     if not fits:
-        raise IbolError(f"{name} have shape {given.shape}, but {_written(shape)} is needed")
+        more = ", and at least one of each" if 0 in given.shape else ""
+        raise IbolError(f"{name} have shape {given.shape}, but {_written(shape)} is needed{more}")
     with np.errstate(over="ignore"):
         found = given.astype(dtype or given.dtype, copy=False)
     if not np.isfinite(found).all():

@@ -151,7 +151,7 @@ def report(argv: list[str]) -> None:
 
     about = "Put all about runs into one HTML page that opens from disk: settings, curves, numbers, skills, films."
     given = parse(Report, argv, "report", about)
-    check_free(given.output, overwrite=given.overwrite, flag="--output")
+    check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".html", ".htm"))
     with trust.envs(given.trust_env), interrupt.raised():
         write_report(
             given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed,
@@ -183,7 +183,7 @@ def imitation_set(argv: list[str]) -> None:
 
     about = "Keep the paths of random skills, for half_cheetah_imitation to follow."
     given = parse(ImitationSet, argv, "imitation-set", about)
-    check_free(given.output, overwrite=given.overwrite, flag="--output")
+    check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".safetensors",))
     with trust.envs(given.trust_env):
         count = make_imitation_set(
             given.runs, given.output, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import whole_number
 from ibol.errors import IbolError
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
@@ -29,8 +30,7 @@ def make_imitation_set(
     """Write the paths of `trajectories` random skills of each run; returns how many there are."""
     if not sources:
         raise IbolError("name at least one run of 'ibol discover' whose skills to imitate")
-    if trajectories < 1:
-        raise IbolError(f"trajectories is {trajectories}, but at least 1 is needed")
+    trajectories = whole_number("trajectories", trajectories)
     runs = [RunDirectory.open(path) for path in dict.fromkeys(sources)]
     skills = [skills_of(run) for run in runs]
     env = skills[0].env

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ibol.bounds import whole_number
 from ibol.errors import IbolError
 from ibol.evaluation.groups import group_runs
 from ibol.evaluation.loading import LoadedRun, Run, load_runs
@@ -20,6 +21,7 @@ def evaluate_downstream(runs: Sequence[Run], *, episodes: int = 64, seed: int = 
     most the paper's 100; `final_return` and `final_distance` are of the last evaluation, `untrained_distance` of that
     before training.
     """
+    whole_number("episodes", episodes)
     loaded = {run.path: run for run in load_runs(runs)}
     rows: list[Row] = []
     for group in group_runs(list(loaded)):

@@ -65,9 +65,15 @@ Run = Path | LoadedRun
 
 def load_run(run: Run) -> LoadedRun:
     """The run, loaded if it is not yet."""
-    return run if isinstance(run, LoadedRun) else LoadedRun(directory := open_run(run), agent_of(directory))
+    if isinstance(run, LoadedRun):
+        return run
+    if not isinstance(run, Path):
+        raise IbolError(f"{run!r} is no run: give the path of a run directory, or a run that is loaded")
+    return LoadedRun(directory := open_run(run), agent_of(directory))
 
 
 def load_runs(runs: Sequence[Run]) -> list[LoadedRun]:
     """Each run once, loaded if it is not yet."""
-    return [load_run(run) for run in {run if isinstance(run, Path) else run.path: run for run in runs}.values()]
+    if isinstance(runs, str | Path | LoadedRun):
+        raise IbolError(f"runs are {str(runs)!r}, but a list of runs is needed")
+    return [load_run(run) for run in {getattr(run, "path", run): run for run in runs}.values()]

@@ -9,12 +9,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.errors import IbolError
+from ibol import memory
+from ibol.bounds import whole_number
+from ibol.errors import IbolError, unknown
 from ibol.evaluation.loading import Run, load_run
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.runs import checkpoint, files
@@ -91,6 +93,10 @@ def skill_rollouts(
         state_dims: what to keep of the states instead of the location.
         progress: counts every episode that is done.
     """
+    for kind, name, choices in (("policy", policy, POLICIES), ("set of latents", which, get_args(Which))):
+        if name not in choices:
+            raise unknown(kind, str(name), choices)
+    trajectories, seed = whole_number("trajectories", trajectories), whole_number("seed", seed, 0)
     run = load_run(run)
     skills = run.skills
     dims = skills.location_dims if state_dims is None else state_dims
@@ -98,6 +104,8 @@ def skill_rollouts(
         raise IbolError(
             f"the skills in {run.path} have no location to be measured by: give --location-dims to discover"
         )
+    if not all(0 <= whole_number("each of state_dims", dim, 0) < skills.description.state_dim for dim in dims):
+        raise IbolError(f"state_dims are {dims}, but the state of {skills.env} has {skills.description.state_dim}")
     latents = choose_latents(skills, which, trajectories, seed)
     key = {
         "version": _VERSION, "policy": policy, "which": which, "seed": seed, "deterministic": deterministic,
@@ -121,6 +129,11 @@ def skill_rollouts(
         if progress is not None:
             progress.skip(first)
     start = derive(seed, f"rollouts of {which} latents")
+    memory.check(
+        4 * trajectories * (skills.make_env(1).horizon + 1) * len(dims),
+        f"{trajectories} trajectories",
+        "choose fewer --trajectories",
+    )
     for batch in simulate(acting, latents, make_act, seed=start, first=first):
         pieces.append((batch.states[:, :, list(dims)], batch.returns, batch.lengths))
         if progress is not None:

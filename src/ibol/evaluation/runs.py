@@ -1,11 +1,13 @@
 """What runs have learned, in numbers: `ibol evaluate`."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from ibol.bounds import whole_number
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.evaluation.downstream import evaluate_downstream
@@ -43,6 +45,7 @@ def evaluate_runs(
     """
     if not runs:
         raise IbolError("name at least one run directory to evaluate")
+    episodes, trajectories = whole_number("episodes", episodes), whole_number("trajectories", trajectories)
     loaded = load_runs(runs)
     of_kind = {kind: [run for run in loaded if run.kind == kind] for kind in KINDS}
     rows: list[Row] = []
@@ -94,14 +97,19 @@ def write_json(rows: Sequence[Row], file: Path) -> None:
         raise IbolError(f"could not write {file}: {error.strerror}") from None
 
 
-def check_free(file: Path, *, overwrite: bool, flag: str) -> None:
-    """Refuse a file that would be lost; before the work, not after it."""
+def check_free(file: Path, *, overwrite: bool, flag: str, endings: Sequence[str] = ()) -> None:
+    """Refuse a file that would be lost, cannot be written or has another ending; before the work, not after it."""
     if file.is_dir():
         raise IbolError(f"{file} is a directory: choose another {flag}")
     if file.exists() and not overwrite:
         raise IbolError(f"{file} exists: choose another {flag} or replace it with --overwrite")
-    if not file.absolute().parent.is_dir():
-        raise IbolError(f"there is no directory {file.absolute().parent}: make it or choose another {flag}")
+    parent = file.absolute().parent
+    if not parent.is_dir():
+        raise IbolError(f"there is no directory {parent}: make it or choose another {flag}")
+    if not os.access(parent, os.W_OK):
+        raise IbolError(f"the directory {parent} cannot be written: choose another {flag}")
+    if endings and file.suffix.lower() not in endings:
+        raise IbolError(f"{file} ends in {file.suffix!r}: choose {', '.join(endings)} for {flag}")
 
 
 def _returns(prefix: str, trajectories: Trajectories) -> dict[str, float]:

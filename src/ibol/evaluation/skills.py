@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ibol.bounds import BINS, whole_number
 from ibol.errors import IbolError
 from ibol.evaluation.groups import envs_of, group_runs
 from ibol.evaluation.loading import Run, load_runs
@@ -39,8 +40,10 @@ def evaluate_skills(
     bins makes rows of its own. Where several runs differ only by seeds, a row with their mean and the bootstrap
     interval of it (`intervals`) follows.
     """
-    if trajectories < SHOWN:
-        raise IbolError(f"trajectories is {trajectories}, but at least {SHOWN} are needed")
+    whole_number("trajectories", trajectories, SHOWN)
+    bins = [whole_number("bins", one, *BINS) for one in bins]
+    if not bins:
+        raise IbolError("bins is empty, but at least one number of bins is needed")
     loaded = {run.path: run for run in load_runs(runs)}
     groups = group_runs(list(loaded))
     policies = POLICIES if references else POLICIES[:1]

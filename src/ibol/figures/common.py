@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from ibol.errors import IbolError
 
@@ -22,7 +23,11 @@ def method_colours(labels: Sequence[str]) -> dict[str, str]:
 
 
 def save(figure: Figure, output: Path) -> None:
-    """Write the figure in the format that the file's ending names."""
+    """Write the figure in the format that the file's ending names; a `$` in a name is a `$`, and begins no formula."""
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if "$" in text.get_text() and r"\math" not in text.get_text():  # the numbers of an axis may be formulas
+            text.set_parse_math(False)
     try:
         figure.savefig(output, dpi=150)
     except (OSError, ValueError) as error:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import whole_number
 from ibol.envs import TaskEnv
 from ibol.errors import IbolError
 from ibol.figures.skills import latent_colours
@@ -52,8 +53,6 @@ def load_episodes(
         seed: decides initial states and samples.
         deterministic: the mode of the skill policy instead of samples.
     """
-    if steps is not None and steps < 1:
-        raise IbolError(f"steps is {steps}, but a film needs at least 1 step")
     agent = load_agent(name) if Path(name).is_dir() else load_linearizer(name)
     return episodes_of(agent, name, latents, steps=steps, seed=seed, deterministic=deterministic)
 
@@ -68,14 +67,15 @@ def episodes_of(
     deterministic: bool = False,
 ) -> Episodes:
     """Episodes of an agent that was loaded from `name`; see `load_episodes`."""
+    steps = None if steps is None else whole_number("steps", steps)
     env = agent.make_env(1)
     dims = env.location_dims
     goals: NDArray[np.floating] | None = None
-    directions = False
+    directions, asked_for = False, EIGHT if latents is None else latents
     if agent.kind not in ("skills", "linearizer") and latents is not None:
         raise IbolError(f"{name} is a plain policy or solves a task, without latents to choose: leave --latents out")
     if agent.kind == "skills":
-        chosen = parse_latents(latents or EIGHT, agent.prior)
+        chosen = parse_latents(asked_for, agent.prior)
         episodes = agent.rollout(chosen, seed=seed, deterministic=deterministic)
         labels, colours = [agent.prior.label(z) for z in chosen], latent_colours(chosen, agent.prior)
         directions = not agent.prior.discrete
@@ -83,7 +83,7 @@ def episodes_of(
         if not dims:
             raise IbolError("there is no location to choose goals along: give --location-dims to linearize")
         prior = Gaussian(len(dims))
-        chosen = parse_latents(latents or EIGHT, prior, radius=1.0)
+        chosen = parse_latents(asked_for, prior, radius=1.0)
         asked = np.zeros((len(chosen), agent.goal_dim), np.float32)
         asked[:, list(dims)] = chosen
         episodes = agent.rollout(asked, seed=seed)
@@ -108,7 +108,7 @@ def episodes_of(
         states=episodes.states[:, :shown],
         location_dims=dims,
         seconds=env.dt,
-        directions=directions and chosen.shape[1] > 1 and (latents or EIGHT) == EIGHT,
+        directions=directions and chosen.shape[1] > 1 and asked_for == EIGHT,
         goals=None if goals is None else goals[:, :shown],
     )
 

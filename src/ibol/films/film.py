@@ -12,6 +12,7 @@ from imageio_ffmpeg import get_ffmpeg_exe
 from PIL import Image as Pictures
 from PIL import ImageDraw, ImageFont
 
+from ibol.bounds import whole_number
 from ibol.envs import ROBOTS
 from ibol.envs.rendering import Stage
 from ibol.errors import IbolError
@@ -38,13 +39,10 @@ Draw = Callable[[int, int], Image]  # episode and step
 
 def check_film(output: Path, *, size: int, frames_per_second: float, overwrite: bool) -> None:
     """Refuse, before any work is done, what could not be written."""
-    if output.suffix.lower() not in ENDINGS:
-        raise IbolError(f"{output} ends in {output.suffix!r}: choose {', '.join(ENDINGS)}")
-    check_free(output, overwrite=overwrite, flag="--output")
-    if not _LEAST <= size <= _MOST:
-        raise IbolError(f"size is {size}, but a tile is {_LEAST} to {_MOST} pixels wide")
+    check_free(output, overwrite=overwrite, flag="--output", endings=ENDINGS)
+    whole_number("--size", size, _LEAST, _MOST)
     if not 1 <= frames_per_second <= 100:
-        raise IbolError(f"frames_per_second is {frames_per_second:g}, but 1 to 100 are possible")
+        raise IbolError(f"--frames-per-second is {frames_per_second:g}, but 1 to 100 are possible")
 
 
 def write_film(

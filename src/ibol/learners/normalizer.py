@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import whole_number
 from ibol.envs import ROBOTS, make
 from ibol.envs.settings import EnvSettings
 from ibol.runs.checkpoint import BadCheckpoint, check_like
@@ -100,6 +101,7 @@ def compute_normalizer(
 
     `options` are further arguments of `ibol.make`. Unless `quiet`, progress is shown.
     """
+    trajectories, steps = whole_number("trajectories", trajectories), whole_number("steps", steps)
     given = dict(options or {})
     if env in ROBOTS and not ROBOTS[env].terminates_when_fallen:
         given["terminate"] = False

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol import memory
+from ibol.bounds import whole_number
 from ibol.envs import ROBOTS
 from ibol.envs.robots import has_fallen
 from ibol.errors import IbolError
@@ -89,6 +91,8 @@ def random_goal_paths(
 ) -> NDArray[np.float32]:
     """Locations (N, T + 1, d) under random location goals, all other goal dimensions 0."""
     dims = list(linearizer.description.location_dims)
+    trajectories = whole_number("trajectories", trajectories)
+    memory.check(4 * trajectories * linearizer.goal_dim, f"{trajectories} trajectories", "choose fewer --trajectories")
     goals = np.zeros((trajectories, linearizer.goal_dim), np.float32)
     goals[:, dims] = sample_goals(generator(seed, "coverage"), trajectories, len(dims), beta=goal_beta)
     return linearizer.rollout(goals, seed=seed).states[:, :, dims]

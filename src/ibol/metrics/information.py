@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from scipy.special import digamma
 
+from ibol.bounds import BINS, array, whole_number
 from ibol.errors import IbolError
 
 Floats = NDArray[np.floating]
@@ -22,22 +23,25 @@ _LARGEST = 2**62
 
 def quantize(values: Floats, bins: int, limits: Floats | None = None) -> Cells:
     """The bin of each value of (N, k): equal bins in each dimension between `limits` (2, k), or over the own range."""
-    if bins < 1:
-        raise IbolError(f"{bins} bins were asked for, but at least 1 is needed")
-    low, high = pooled_limits([values]) if limits is None else np.asarray(limits)
+    bins, values = whole_number("bins", bins, *BINS), array("samples", values, "N", "dimensions")
+    low, high = pooled_limits([values]) if limits is None else array("limits", limits, 2, values.shape[1])
     width = np.where(high > low, high - low, 1.0)
     return np.clip(np.floor((values - low) / width * bins), 0, bins - 1).astype(np.int64)
 
 
 def pooled_limits(samples: Sequence[Floats]) -> Floats:
     """The lowest and highest value (2, k) in all of the samples (..., k), such as those of all runs."""
-    flat = [np.asarray(values).reshape(-1, np.shape(values)[-1]) for values in samples]
+    flat = [array("samples", values, ..., "dimensions") for values in samples]
+    flat = [rows.reshape(-1, rows.shape[-1]) for rows in flat]
+    if not flat or not all(len(rows) for rows in flat) or len({rows.shape[1] for rows in flat}) > 1:
+        raise IbolError("limits need samples, all of the same dimensions")
     low, high = np.min([rows.min(axis=0) for rows in flat], axis=0), np.max([rows.max(axis=0) for rows in flat], axis=0)
     return np.stack([low, high])
 
 
 def number_cells(cells: Cells) -> Cells:
     """One number (N,) for each different row of (N, k): numbers are counted much faster than rows."""
+    cells = array("cells", cells, "N", "dimensions")
     numbers, size = np.zeros(len(cells), np.int64), 1
     for column in cells.T:
         width = int(column.max()) + 1
@@ -55,7 +59,7 @@ def entropy(cells: Cells) -> float:
 
 def counted_entropy(numbers: Cells) -> float:
     """Plug-in entropy of numbered cells (N,)."""
-    ordered = np.sort(numbers)
+    ordered = np.sort(array("numbers of cells", numbers, "N"))
     ends = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     p = np.diff(ends, prepend=0, append=len(ordered)) / len(ordered)
     return float(-(p * np.log(p)).sum())
@@ -76,7 +80,7 @@ def corrected_information(
     """I(A; B) minus its mean over shuffled pairs: 0 on average for independent variables."""
     a, b = paired_rows(a, b)
     cells_a, cells_b = quantize(a, bins, limits[0]), quantize(b, bins, limits[1])
-    rng = np.random.default_rng(seed)
+    rng, shuffles = np.random.default_rng(whole_number("seed", seed, 0)), whole_number("shuffles", shuffles)
     chance = [_information(rng.permutation(cells_a), cells_b) for _ in range(shuffles)]
     return _information(cells_a, cells_b) - float(np.mean(chance))
 
@@ -89,7 +93,7 @@ def neighbour_information(a: Floats, b: Floats, *, neighbours: int = 4) -> float
     """
     a, b = (_standardized(side) for side in paired_rows(a, b))
     count = len(a)
-    if not 0 < neighbours < count:
+    if not 0 < whole_number("neighbours", neighbours, 0) < count:
         raise IbolError(f"{neighbours} neighbours were asked for, but {count} samples have 1 to {count - 1}")
     joint = np.concatenate([a, b], axis=1)
     distance = KDTree(joint).query(joint, k=[neighbours + 1], p=np.inf)[0][:, 0]
@@ -103,12 +107,7 @@ def neighbour_information(a: Floats, b: Floats, *, neighbours: int = 4) -> float
 
 def paired_rows(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Both samples, if they are (N, j) and (N, k) with the same N."""
-    a, b = np.asarray(a), np.asarray(b)
-    for rows in (a, b):
-        if rows.ndim != 2 or not rows.size:
-            raise IbolError(f"samples have shape {rows.shape}, but (N, dimensions) with at least one sample is needed")
-        if not np.isfinite(rows).all():
-            raise IbolError("samples have values that are not finite")
+    a, b = (array("samples", rows, "N", "dimensions") for rows in (a, b))
     if len(a) != len(b):
         raise IbolError(f"there are {len(a)} samples of one variable and {len(b)} of the other, but pairs are needed")
     return a, b

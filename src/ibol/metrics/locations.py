@@ -3,12 +3,18 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import array, whole_number
+from ibol.errors import IbolError
+
 Floats = NDArray[np.floating]
 
 
 def nearest_centroid_accuracy(ends: Floats) -> float:
     """How often an end of (K skills, R episodes, d) lies nearest to its own skill's centroid, leaving itself out."""
+    ends = array("ends", ends, "skills", "episodes", "dimensions")
     skills, repeats, _ = ends.shape
+    if repeats < 2:
+        raise IbolError("each skill has 1 episode, but at least 2 are needed to leave one out")
     centroids = ends.mean(axis=1)
     distances = np.linalg.norm(ends[:, :, None] - centroids, axis=-1)  # (K, R, K)
     # A skill's centroid without the episode itself lies further from it by the factor R / (R - 1).
@@ -19,6 +25,7 @@ def nearest_centroid_accuracy(ends: Floats) -> float:
 
 def smallest_sector(ends: Floats, sectors: int = 12) -> float:
     """The share of ends (N, 2) in the emptiest of equal angular sectors around the origin."""
+    ends, sectors = array("ends", ends, "N", 2), whole_number("sectors", sectors)
     turn = np.arctan2(ends[:, 1], ends[:, 0]) / (2 * np.pi) % 1.0
     counts = np.bincount(np.minimum((turn * sectors).astype(int), sectors - 1), minlength=sectors)
     return float(counts.min() / len(ends))
@@ -26,9 +33,11 @@ def smallest_sector(ends: Floats, sectors: int = 12) -> float:
 
 def mean_distance(starts: Floats, ends: Floats) -> float:
     """Mean distance from where episodes start to where they end, both (N, d)."""
-    return float(np.linalg.norm(ends - starts, axis=1).mean())
+    starts = array("starts", starts, "N", "dimensions")
+    return float(np.linalg.norm(array("ends", ends, *starts.shape) - starts, axis=1).mean())
 
 
 def location_spread(ends: Floats) -> float:
     """Root mean square distance of where episodes end, (N, d), from their mean."""
+    ends = array("ends", ends, "N", "dimensions")
     return float(np.sqrt(((ends - ends.mean(axis=0)) ** 2).sum(axis=1).mean()))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ibol.bounds import whole_number
 from ibol.errors import IbolError
 from ibol.metrics.information import (
     Cells,
@@ -58,7 +59,7 @@ def corrected_separability(
 ) -> Separability:
     """The same minus their means over shuffled pairs: 0 on average for skills that ignore the latent."""
     measure = _on_histograms(latents, ends, bins, limits, k)
-    rng = np.random.default_rng(seed)
+    rng, shuffles = np.random.default_rng(whole_number("seed", seed, 0)), whole_number("shuffles", shuffles)
     published = measure(np.arange(len(latents)))
     chance = [measure(rng.permutation(len(latents))) for _ in range(shuffles)]
     return Separability(
@@ -97,7 +98,7 @@ def _on_histograms(latents: Floats, ends: Floats, bins: int, limits: Limits, k: 
 
 def _combine(dims: int, k: int, information: Callable[[Part], float]) -> Separability:
     """The measures from I(S; Z_part) as a function of the part."""
-    if not 1 <= k <= dims:
+    if not 1 <= whole_number("k", k, 0) <= dims:
         raise IbolError(f"SEPIN@{k} was asked for, but the latent has {dims} dimensions: choose 1 to {dims}")
     every = tuple(range(dims))
     parts = {every, *((i,) for i in every), *(_without(i, dims) for i in every)} - {()}

@@ -128,7 +128,7 @@ class Skills:
         """
         states = array("observations", obs, ..., self.description.state_dim)
         z = array("latents", latents, *states.shape[:-1], self.latent_dim, dtype=np.float32)
-        return self._answer(states, z, deterministic, seed, step)
+        return self._answer(states, z, deterministic, whole_number("seed", seed, 0), whole_number("step", step, 0))
 
     def _answer(
         self, states: NDArray[np.floating], z: NDArray[np.float32], deterministic: bool, seed: int, step: int

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matplotlib.backend_bases import FigureCanvasBase
 
+from ibol import bounds
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.plots.common import PlotOptions
 from ibol.evaluation.plots.measures import plot_measures_over_bins, plot_measures_over_runs
@@ -34,4 +35,6 @@ def plot_runs(
     known = sorted(FigureCanvasBase.get_supported_filetypes())
     if output.suffix.lower().lstrip(".") not in known:  # said before the work, not after it
         raise IbolError(f"could not write {output}: its ending must be one of {', '.join(known)}")
-    FIGURES[figure](names, output, options or PlotOptions())
+    options = PlotOptions() if options is None else options
+    bounds.check(options)
+    FIGURES[figure](names, output, options)
