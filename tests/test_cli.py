@@ -68,12 +68,12 @@ def test_wrong_values_are_explained(capsys: pytest.CaptureFixture[str], tmp_path
     assert "at least one run" in fails(capsys, "evaluate")
     assert "horizon is 0" in fails(capsys, "sac", "point", "--horizon", 0, "--run-dir", tmp_path / "a")
     said = fails(capsys, "sac", "point", "--batch-size", 0, "--run-dir", tmp_path / "b")
-    assert "goes with replay_size 0" in said
+    assert "goes with --replay-size 0" in said
     for flag, value, said in (
-        ("--seed", -1, "seed is -1, but at least 0 is needed"),
-        ("--discount", 2, "discount is 2.0, but at most 1 is allowed"),
-        ("--learning-rate", "nan", "learning_rate is nan, but more than 0 is needed"),
-        ("--keep-checkpoints", 0, "keep_checkpoints is 0, but at least 1 is needed"),
+        ("--seed", -1, "--seed is -1, but at least 0 is needed"),
+        ("--discount", 2, "--discount is 2, but at most 1 is allowed"),
+        ("--learning-rate", "nan", "--learning-rate is nan, but a finite number is needed"),
+        ("--keep-checkpoints", 0, "--keep-checkpoints is 0, but at least 1 is needed"),
         ("--hidden", 0, "hidden is 0"),
     ):
         assert said in fails(capsys, "sac", "point", flag, value, "--run-dir", tmp_path / "c")

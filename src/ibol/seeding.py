@@ -8,10 +8,12 @@ import zlib
 
 import numpy as np
 
+from ibol.bounds import whole_number
+
 
 def derive(seed: int, stream: str, index: int = 0) -> int:
     """A 31-bit seed for one use of randomness; different streams and indices are independent."""
-    words = [seed, zlib.crc32(stream.encode()), index]
+    words = [whole_number("seed", seed, 0), zlib.crc32(stream.encode()), index]
     return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
 

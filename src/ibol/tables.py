@@ -19,11 +19,9 @@ _APART = ("run", "env", "method", "policy", "intervals")
 
 
 def show(table: Table) -> None:
-    """Print a table; into a file or pipe it is printed wide enough for its content."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, width=500)
-    console.print(table)
+    """Print a table as it is; into a file or pipe it is printed wide enough for its content."""
+    wide = None if Console().is_terminal else 500
+    Console(file=sys.stdout, width=wide, markup=False, emoji=False).print(table)
 
 
 def envs_table() -> Table:

@@ -1,6 +1,7 @@
 """The command line, a file for each group of commands: it parses, calls and prints; the work is done elsewhere."""
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 import ibol
@@ -36,6 +37,7 @@ look up
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command; exits with 2 and one sentence if something is wrong."""
     args = list(sys.argv[1:] if argv is None else argv)
+    warnings.showwarning = _show_warning
     try:
         if not args or args[0] in ("-h", "--help", "help"):
             print(HELP)
@@ -53,6 +55,23 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
+    except OSError as error:
+        where = f"{_shortened(str(error.filename))}: " if error.filename is not None else ""
+        print(f"ibol: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in str(error):  # how JAX says it
+            raise
+        print(f"ibol: there is not enough memory ({error}): choose smaller sizes", file=sys.stderr)
+        sys.exit(2)
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    print(f"ibol: {message}", file=sys.stderr)
+
+
+def _shortened(path: str) -> str:
+    return path if len(path) <= 200 else f"{path[:100]}...{path[-97:]}"
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {

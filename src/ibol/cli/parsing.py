@@ -1,27 +1,56 @@
 """Parsing, for all commands."""
 
+import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
-from ibol import bounds
+from ibol import bounds, trust
+from ibol.errors import IbolError
+
+TrustEnv = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(
+        metavar="NAME",
+        help="An environment that may be made for the runs although it is neither ours nor Gymnasium's own, which runs "
+        "its code; may be given several times.",
+    ),
+]
 
 
 def parse(kind: Any, argv: Sequence[str], command: str, description: str, default: Any = None) -> Any:
     """Parse with tyro; the flags of nested settings carry no prefix."""
+    for i, arg in enumerate(argv):
+        _check_argument(arg, argv[i - 1] if i else "")
     options = {} if default is None else {"default": default}
     config = (tyro.conf.OmitArgPrefixes,)
     given = tyro.cli(kind, args=argv, prog=f"ibol {command}", description=description, config=config, **options)
-    bounds.check(given)
+    bounds.check(given, flags=True)
     return given
 
 
-def peek(argv: Sequence[str], flag: str) -> str | None:
+def peek(argv: Sequence[str], flag: str, default: str = "") -> str:
     """The value of a flag that must be known before the others' defaults are."""
     for i, arg in enumerate(argv):
         if arg.startswith(f"{flag}="):
             return arg.partition("=")[2]
         if arg == flag and i + 1 < len(argv):
             return argv[i + 1]
-    return None
+    return default
+
+
+def trust_flag(env: str) -> str:
+    """What a command needs to be given for runs of an environment; nothing for ours and Gymnasium's own."""
+    return "" if trust.is_harmless(env) else f" --trust-env {shlex.quote(env)}"
+
+
+def _check_argument(arg: str, before: str) -> None:
+    """Refuse an argument that is nothing, or no text; `before` is the one before it."""
+    if not bounds.is_text(arg):
+        raise IbolError(f"the argument {arg!r} is no text: give names and paths in UTF-8")
+    flag, equals, value = arg.partition("=") if arg.startswith("--") else (before, "=", arg)
+    if equals and not value:
+        named = f"{flag} is empty" if flag.startswith("--") else "an argument is empty"
+        raise IbolError(f"{named}: give it a value or leave it out")

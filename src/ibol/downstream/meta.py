@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import array
 from ibol.downstream.hierarchy import EVALUATION_SEED, Choose, DownstreamConfig, Hierarchy
 from ibol.envs import TaskEnv
 from ibol.envs.settings import EnvSettings
@@ -35,7 +36,8 @@ class MetaController:
 
     def choose(self, observations: NDArray[np.floating], decision: int = 0) -> NDArray[np.float32]:
         """The most likely decisions in [-1, 1]^d for raw observations (N, n) of the task."""
-        return np.asarray(sac.mode_actions(self.network, self.normalizer(self.hierarchy.seen(observations))))
+        states = array("observations", observations, "N", self.hierarchy.state_dim)
+        return np.asarray(sac.mode_actions(self.network, self.normalizer(self.hierarchy.seen(states))))
 
     def rollout(self, episodes: int = 16, *, seed: int = 0) -> Trajectories:
         """Whole episodes of the task, step by step; `seed` decides goals and initial states."""
@@ -142,4 +144,4 @@ def controller_of(hierarchy: Hierarchy, arrays: Arrays) -> MetaController:
         hierarchy.state_dim, hierarchy.decision_dim, config.hidden, jax.random.key(0), config.layer_norm
     )
     network = checkpoint.unflatten(template, arrays, "learner/policy/")
-    return MetaController(hierarchy, network, Normalizer.from_state(arrays))
+    return MetaController(hierarchy, network, Normalizer.from_state(arrays, hierarchy.state_dim))

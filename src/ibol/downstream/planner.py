@@ -12,12 +12,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import whole_number
 from ibol.downstream.hierarchy import EVALUATION_SEED, DownstreamConfig, Hierarchy
 from ibol.envs import TaskEnv
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.learners.rollout import Trajectories, collect
-from ibol.runs.checkpoint import Arrays
+from ibol.runs.checkpoint import Arrays, check_like
 from ibol.seeding import generator
 from ibol.training.trainer import Epoch, Trainer
 
@@ -32,7 +33,10 @@ class PlanTrainer(Trainer):
 
     def __init__(self, task: str, env_settings: EnvSettings, config: DownstreamConfig, seed: int) -> None:
         if not 1 < config.elites <= config.candidates:
-            raise IbolError(f"elites are {config.elites} of {config.candidates} candidates, but 2 or more must be")
+            raise IbolError(
+                f"elites is {config.elites}, but from 2 to all {config.candidates} candidates can be the best: "
+                "choose another --elites or more --candidates"
+            )
         super().__init__(config, seed, epochs=config.iterations)
         self.hierarchy = Hierarchy(task, env_settings, config)
         if self.hierarchy.skills is None:
@@ -119,6 +123,7 @@ class Plans:
 
     def rollout(self, episodes: int = 16, *, seed: int = EVALUATION_SEED) -> Trajectories:
         """The first evaluation episodes, at most those that were planned, whatever the seed: a plan is for its own."""
+        episodes = whole_number("episodes", episodes)
         found = replay(self.hierarchy, self.make_env(len(self.plans)), self.plans)
         first = {field.name: getattr(found, field.name)[:episodes] for field in dataclasses.fields(found)}
         return Trajectories(**first)
@@ -126,3 +131,10 @@ class Plans:
     def make_env(self, num_envs: int) -> TaskEnv:
         """A batch of the task."""
         return self.hierarchy.make_env(num_envs)
+
+
+def plans_of(hierarchy: Hierarchy, arrays: Arrays) -> Plans:
+    """The plans of a checkpoint."""
+    shape = (hierarchy.config.evaluation_episodes, hierarchy.decisions, hierarchy.decision_dim)
+    check_like({"plans/latents": np.zeros(shape, np.float32)}, arrays)
+    return Plans(hierarchy, arrays["plans/latents"])

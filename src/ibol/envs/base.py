@@ -13,7 +13,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from ibol.envs.checks import action_array, autoreset_mode, reset_mask, seed_list, whole_number
+from ibol.bounds import whole_number
+from ibol.envs.checks import action_array, autoreset_mode, check_copies, reset_mask, seed_list
 from ibol.envs.robots import Robot
 from ibol.errors import IbolError
 
@@ -21,6 +22,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
+_COPY_BYTES = 2048  # of a simulation's generator and all else that is not its state
 NOMINAL_DT = 0.05  # seconds in a step of an environment without a clock
 
 
@@ -60,6 +62,7 @@ class BatchedEnv(VectorEnv[Floats, Floats, NDArray[Any]]):
     ) -> None:
         self.name = name
         self.num_envs = num_envs = whole_number("num_envs", num_envs)
+        check_copies(name, num_envs, _COPY_BYTES + 64 * state_dim)
         self.horizon = whole_number("horizon", horizon)
         self.location_dims = location_dims
         self.action_dim = action_dim

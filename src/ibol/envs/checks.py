@@ -7,19 +7,28 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
+from ibol import memory
+from ibol.bounds import whole_number
 from ibol.errors import IbolError
-
-
-def whole_number(name: str, value: Any, least: int = 1) -> int:
-    """A size or a seed as an integer; nothing that is merely equal to one is taken for it."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise IbolError(f"{name} is {value!r}, but a whole number of at least {least} is needed")
-    return int(value)
 
 
 def optional_number(name: str, value: Any) -> int | None:
     """A size, or None where the environment chooses."""
     return None if value is None else whole_number(name, value)
+
+
+def thread_count(value: Any) -> int | None:
+    """Threads, or None for one for each core."""
+    return None if value is None else whole_number("num_threads", value, most=1024)
+
+
+def check_copies(name: str, count: int, num_bytes: int) -> None:
+    """Refuse more copies of an environment, of so many bytes each, than fit into memory."""
+    memory.check(
+        count * num_bytes,
+        f"num_envs {count} of {name}",
+        "choose fewer (on the command line --episodes-per-epoch, --evaluation-episodes, --trajectories or --episodes)",
+    )
 
 
 def autoreset_mode(value: AutoresetMode | str) -> AutoresetMode:

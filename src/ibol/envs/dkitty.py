@@ -7,7 +7,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from ibol.bounds import yes_or_no
 from ibol.envs.base import Floats, Ints
+from ibol.envs.checks import check_copies
 from ibol.envs.robot_env import RobotEnv
 
 LEGS = 12  # joints, after the root's 6; in order front right, front left, back left, back right: hip, upper, lower
@@ -53,7 +55,8 @@ class DKittyEnv(RobotEnv):
         low, high = working_range()
         self._ctrl_scale, self._ctrl_offset = (high - low) / 2, (high + low) / 2
         self._scratch = mujoco.MjData(self.model)
-        if randomize:
+        if yes_or_no("randomize", randomize):
+            check_copies(self.name, self.num_envs, mujoco.mj_sizeModel(self.model))
             self._models = [copy.copy(self.model) for _ in range(self.num_envs)]
             self._batch.set_models(self._models)
 

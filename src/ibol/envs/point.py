@@ -4,7 +4,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
-from ibol.envs.checks import optional_number
+from ibol.envs.checks import thread_count
 
 STEP_SIZE = 0.1
 START_RANGE = 0.05
@@ -26,7 +26,7 @@ class PointEnv(BatchedEnv):
         horizon: int | None = None,
         autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
     ) -> None:
-        optional_number("num_threads", num_threads)
+        thread_count(num_threads)
         super().__init__(
             "point",
             num_envs=num_envs,

@@ -12,8 +12,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.bounds import whole_number
 from ibol.envs.base import BatchedEnv
-from ibol.envs.checks import whole_number
 from ibol.envs.point import START_RANGE, STEP_SIZE
 from ibol.envs.robots import Robot, load_model
 from ibol.errors import IbolError

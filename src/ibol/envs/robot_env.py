@@ -7,8 +7,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from mujoco.batch import Batch, SimulationError
 
+from ibol.bounds import yes_or_no
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
-from ibol.envs.checks import optional_number
+from ibol.envs.checks import thread_count
 from ibol.envs.robots import Robot, has_fallen, load_model, quiet_mujoco
 from ibol.errors import IbolError
 
@@ -39,9 +40,12 @@ class RobotEnv(BatchedEnv):
         terminate: bool = True,
         end_when_fallen: bool = False,
     ) -> None:
-        threads = optional_number("num_threads", num_threads)
+        threads = thread_count(num_threads)
         self.robot: Robot = robot
-        self.terminate = terminate
+        self.terminate, end_when_fallen = (
+            yes_or_no("terminate", terminate),
+            yes_or_no("end_when_fallen", end_when_fallen),
+        )
         self.end_when_fallen = end_when_fallen or (terminate and robot.terminates_when_fallen)
         self.model = load_model(robot)
         self.dt = robot.frame_skip * self.model.opt.timestep

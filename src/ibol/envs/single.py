@@ -7,8 +7,8 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
+from ibol.bounds import whole_number
 from ibol.envs.base import Floats
-from ibol.envs.checks import whole_number
 from ibol.envs.registry import ENVS, check_options
 from ibol.envs.rendering import RENDER_MODES, Image, Renderer
 from ibol.errors import IbolError

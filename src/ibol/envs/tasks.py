@@ -122,7 +122,7 @@ class GoalEnv(TaskEnv):
         self, task: Task, make_body: Callable[..., BatchedEnv], *, goal_range: float | None = None, **options: Any
     ) -> None:
         chosen: Any = task.goal_range if goal_range is None else goal_range
-        if not isinstance(chosen, Real) or not 0 < float(chosen) < np.inf:
+        if isinstance(chosen, bool) or not isinstance(chosen, Real) or not 0 < float(chosen) < np.inf:
             raise IbolError(f"goal_range is {chosen!r}, but goals need a range of more than 0 metres")
         self.goal_range = float(chosen)
         self.spread = self.goal_range / np.sqrt(3)
@@ -178,6 +178,8 @@ class ImitationEnv(TaskEnv):
                 f"{task.name} needs paths to imitate: make a set from skill runs with 'ibol imitation-set RUN... "
                 "--output FILE' and name the file with --imitation-set (in Python: imitation_set)"
             )
+        if not isinstance(imitation_set, str | Path):
+            raise IbolError(f"imitation_set is {imitation_set!r}, but the path of a file is needed")
         self.paths, self.every = load_paths(Path(imitation_set), task.robot)
         count, size = self.paths.shape[1:]
         self.spread = max(float(self.paths.std()), 1e-3)
@@ -185,6 +187,8 @@ class ImitationEnv(TaskEnv):
         if horizon not in (None, steps):
             raise IbolError(f"horizon is {horizon!r}, but the paths in {imitation_set} have {steps} steps")
         super().__init__(task, make_body, target_dim=count * size, horizon=steps, **options)
+        if size != len(self.location_dims):
+            raise IbolError(f"the paths in {imitation_set} have {size} dimensions, but {task.robot} moves in others")
 
     def distance(self, returns: NDArray[np.floating]) -> NDArray[np.floating]:
         """The root of the mean squared distance to the path."""
@@ -226,8 +230,12 @@ def load_paths(file: Path, robot: str) -> tuple[NDArray[np.float64], int]:
     if not file.exists():
         raise IbolError(f"there is no imitation set {file}: make one with 'ibol imitation-set RUN... --output FILE'")
     arrays, meta = checkpoint.load(file)
-    if "imitation_set" not in meta:
+    about, paths = meta.get("imitation_set", {}), arrays.get("locations", np.zeros(0))
+    env, every = (about.get("env"), about.get("every")) if isinstance(about, dict) else (None, None)
+    # Places at the start and later ones, of at least one path.
+    whole = paths.ndim == 3 and paths.dtype.kind == "f" and min(paths.shape) > 0 and paths.shape[1] > 1
+    if type(every) is not int or every < 1 or not whole or not np.isfinite(paths).all():
         raise IbolError(f"{file} is no imitation set: make one with 'ibol imitation-set RUN... --output FILE'")
-    if meta["imitation_set"]["env"] != robot:
-        raise IbolError(f"the paths in {file} are those of {meta['imitation_set']['env']}, but the robot is {robot}")
-    return arrays["locations"][:, 1:].astype(np.float64), int(meta["imitation_set"]["every"])
+    if env != robot:
+        raise IbolError(f"the paths in {file} are those of {env!s:.100}, but the robot is {robot}")
+    return paths[:, 1:].astype(np.float64), every

@@ -15,7 +15,7 @@ from ibol.errors import IbolError
 from ibol.runs import checkpoint
 from ibol.runs.directory import RunDirectory
 from ibol.skills.policy import Skills
-from ibol.training.launch import load_agent
+from ibol.training.launch import agent_of, open_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ Run = Path | LoadedRun
 
 def load_run(run: Run) -> LoadedRun:
     """The run, loaded if it is not yet."""
-    return run if isinstance(run, LoadedRun) else LoadedRun(RunDirectory.open(run), load_agent(run))
+    return run if isinstance(run, LoadedRun) else LoadedRun(directory := open_run(run), agent_of(directory))
 
 
 def load_runs(runs: Sequence[Run]) -> list[LoadedRun]:

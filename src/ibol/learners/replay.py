@@ -1,12 +1,14 @@
 """A replay buffer of transitions in plain NumPy arrays."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.errors import IbolError
+from ibol import memory
+from ibol.runs.checkpoint import BadCheckpoint
 
 Columns = dict[str, NDArray[Any]]
 
@@ -14,10 +16,13 @@ Columns = dict[str, NDArray[Any]]
 class Replay:
     """The last `capacity` transitions, as columns such as `states` (capacity, n); memory is touched as it fills."""
 
-    def __init__(self, capacity: int, widths: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, capacity: int, widths: Mapping[str, tuple[int, ...]], flag: str = "--replay-size") -> None:
+        row = 4 * sum(math.prod(shape) for shape in widths.values())
+        memory.check(capacity * row, f"a replay buffer of {capacity} rows", f"choose a smaller {flag}")
         self.capacity = capacity
         self.size = 0
         self.position = 0
+        self._overwritten: list[tuple[NDArray[np.int64], Columns]] = []  # since `state`, the last one at the end
         self._columns: Columns = {name: np.zeros((capacity, *shape), np.float32) for name, shape in widths.items()}
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -25,6 +30,7 @@ class Replay:
         count = len(next(iter(columns.values())))
         kept = min(count, self.capacity)
         rows = (self.position + np.arange(count - kept, count)) % self.capacity
+        self._overwritten.append((rows, {name: values[rows] for name, values in self._columns.items()}))
         for name, values in columns.items():
             self._columns[name][rows] = values[count - kept :]
         self.position = (self.position + count) % self.capacity
@@ -36,19 +42,33 @@ class Replay:
         return {name: values[rows] for name, values in self._columns.items()}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything needed to continue, as arrays."""
+        """Everything needed to continue, as arrays: views, which `restore` mends after later changes."""
+        self._overwritten = []
         filled = {name: values[: self.size] for name, values in self._columns.items()}
         return {"position": np.array(self.position), **filled}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what `state` gave."""
-        sizes = {len(values) for name, values in state.items() if name != "position"}
-        if len(sizes) != 1 or max(sizes) > self.capacity:
-            raise IbolError(f"the saved replay buffer holds {sizes} transitions, but this one takes {self.capacity}")
-        self.size = sizes.pop()
-        self.position = int(state["position"])
+        size, position = self._check(state)
+        for rows, before in reversed(self._overwritten):
+            for name, values in before.items():
+                self._columns[name][rows] = values
+        self._overwritten = []
+        self.size, self.position = size, position
         for name, values in self._columns.items():
-            values[: self.size] = state[name]
+            values[:size] = state[name]
+
+    def _check(self, state: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+        """Size and position of a state that fits into this buffer."""
+        shapes = {name: values.shape for name, values in state.items() if name != "position"}
+        size = max((shape[0] for shape in shapes.values() if shape), default=0)
+        position = state.get("position", np.array(0.5))
+        if shapes != {name: (size, *values.shape[1:]) for name, values in self._columns.items()}:
+            raise BadCheckpoint("the replay buffer in the checkpoint has other columns than these settings need")
+        last = self.capacity - 1
+        if size > self.capacity or position not in (range(last + 1) if size > last else (size,)):
+            raise BadCheckpoint(f"the replay buffer in the checkpoint has {size} transitions and position {position}")
+        return size, int(position)
 
     def num_bytes(self) -> int:
         """Bytes of a full buffer."""

@@ -7,7 +7,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.envs import VectorizedEnv
+from ibol import memory
+from ibol.envs import VectorizedEnv, sizes
 
 Act = Callable[[NDArray[Any], int], Any]
 
@@ -65,14 +66,21 @@ class Trajectories:
         return int(self.lengths.sum())
 
 
+def check_episodes(env: VectorizedEnv, episodes: int, advice: str) -> None:
+    """Refuse more whole episodes at once than fit into memory; `advice` says what to do."""
+    steps = episodes * (env.horizon + 1)
+    memory.check(4 * steps * (sum(sizes(env)) + 1), f"{episodes} episodes of {env.horizon} steps", advice)
+
+
 def collect(env: VectorizedEnv, act: Act, *, seed: int | list[int | None]) -> Trajectories:
     """One episode of each of the environment's copies, from a reset with `seed` (or a seed for each).
 
     `act(states, t)` maps the whole batch of current states (N, n) to actions (N, m); make it one jitted call. What it
     answers for copies that have ended already is ignored.
     """
-    obs, _ = env.reset(seed=seed)
     count, horizon = env.num_envs, env.horizon
+    check_episodes(env, count, "ask for fewer or shorter ones")
+    obs, _ = env.reset(seed=seed)
     state_dim, action_dim = obs.shape[1], env.single_action_space.shape[0]
     # Time first while collecting: each step then writes one contiguous block.
     states = np.zeros((horizon + 1, count, state_dim), np.float32)

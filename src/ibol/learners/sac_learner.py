@@ -3,6 +3,7 @@
 Shared by everything that learns with SAC; what differs between them is how a minibatch is composed.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -11,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.bounds import Fraction, Natural, NonNegative, PositiveFraction
+from ibol import memory
+from ibol.bounds import Count, Fraction, Natural, Positive, PositiveFraction
 from ibol.errors import IbolError
 from ibol.learners import sac
 from ibol.learners.replay import Columns, Replay
@@ -28,7 +30,7 @@ Compose = Callable[[Columns, np.random.Generator], sac.Transitions]
 class SACFields:
     """Settings of SAC, a part of the settings of whatever learns with it."""
 
-    gradient_steps: Natural = 200
+    gradient_steps: Count = 200
     """Gradient steps in each epoch."""
     batch_size: Natural = 256
     """Transitions in a gradient step; 0 takes all of the epoch's (only without a replay buffer)."""
@@ -40,7 +42,7 @@ class SACFields:
     """How far the target networks move at each of their updates."""
     target_every_step: bool = True
     """Move the target networks after every gradient step instead of once in an epoch."""
-    temperature: NonNegative = 0.1
+    temperature: Positive = 0.1
     """Entropy weight alpha at the start."""
     learn_temperature: bool = True
     """Adapt the temperature to the target entropy."""
@@ -51,7 +53,10 @@ class SACFields:
 
 
 class SACLearner:
-    """Networks, replay buffer and the gradient steps of an epoch."""
+    """Networks, replay buffer and the gradient steps of an epoch.
+
+    Without a replay buffer a gradient step takes the whole epoch, or with `epoch_minibatches` a part of it.
+    """
 
     def __init__(
         self,
@@ -67,9 +72,20 @@ class SACLearner:
         transitions_per_epoch: int,
         seed: int,
         policy_type: type[TanhGaussianPolicy] | type[BetaPolicy] = TanhGaussianPolicy,
+        epoch_minibatches: bool = False,
     ) -> None:
         if config.replay_size and not config.batch_size:
-            raise IbolError("batch_size is 0 (the whole epoch), which goes with replay_size 0 only")
+            raise IbolError("batch_size is 0 (the whole epoch), which goes with --replay-size 0 only")
+        if config.batch_size and not config.replay_size and not epoch_minibatches:
+            raise IbolError("replay_size is 0 (the epoch alone), which goes with --batch-size 0 only")
+        row = 4 * sum(math.prod(shape) for shape in columns.values())
+        memory.check(
+            transitions_per_epoch * row,
+            f"an epoch of {transitions_per_epoch} transitions",
+            "choose a smaller --episodes-per-epoch or --horizon",
+        )
+        sampled = config.gradient_steps * (config.batch_size or transitions_per_epoch)
+        memory.check(2 * sampled * row, f"{sampled} samples", "choose a smaller --batch-size or --gradient-steps")
         self.config, self.seed = config, seed
         self.transitions_per_epoch = transitions_per_epoch
         self.settings = sac.SACSettings(

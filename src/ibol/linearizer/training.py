@@ -115,6 +115,12 @@ class LinearizerTrainer(Trainer):
         _check(env, config)
         options = {"end_when_fallen": True} if config.end_when_fallen else {}
         self.env = env_settings.make(env, config.episodes_per_epoch, **options)
+        for name, steps in (("macro_length", config.macro_length), ("n_step", config.n_step)):
+            if steps > self.env.horizon:
+                raise IbolError(
+                    f"{name} is {steps}, but an episode has {self.env.horizon} steps: choose a smaller "
+                    f"--{name.replace('_', '-')} or a longer --horizon"
+                )
         state_dim, action_dim = sizes(self.env)
         self.description = LinearizerDescription(
             env=env,

@@ -18,6 +18,7 @@ import numpy as np
 import optax
 from jax import Array
 
+from ibol import memory
 from ibol.bounds import Count, PositiveFraction
 from ibol.learners import adam
 from ibol.methods.discovery import discovery_method
@@ -164,6 +165,8 @@ class DADSTrainer(SACDiscoveryTrainer):
     def create_model(self, key: Array) -> Model:
         """Fresh dynamics."""
         config, outputs, inputs = self.config, len(self.world.encoder_dims), len(self._inputs)
+        compared = 4 * config.prior_samples * (sum(config.hidden) + config.mixture * outputs)
+        memory.check(compared, f"{config.prior_samples} compared latents", "choose a smaller --prior-samples")
         dynamics = SkillDynamics(inputs, outputs, config.latent_dim, config.mixture, config.hidden, key)
         optimizer = adam.start(config.learning_rate, dynamics)
         seen, moved = (Statistics(jnp.zeros(size), jnp.ones(size)) for size in (inputs, outputs))

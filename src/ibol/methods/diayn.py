@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from ibol import memory
 from ibol.bounds import Natural
 from ibol.errors import IbolError
 from ibol.learners import adam
@@ -106,6 +107,7 @@ class DIAYNTrainer(SACDiscoveryTrainer):
         count = self.config.discrete_latents
         if count == 1:
             raise IbolError("discrete_latents is 1, but give at least 2 skills, or 0")
+        memory.check(4 * count**2, f"{count} discrete latents", "choose a smaller --discrete-latents")
         return OneHot(count) if count else super().create_prior()
 
     def create_model(self, key: Array) -> Model:

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol import trust
 from ibol.bounds import Count, Natural, NonNegative
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
@@ -18,14 +19,14 @@ from ibol.errors import IbolError
 from ibol.figures.skills import SkillPicture, plot_skills
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, find_normalizer, omit
-from ibol.learners.rollout import Act, Trajectories, collect
+from ibol.learners.rollout import Act, Trajectories, check_episodes, collect
 from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer, provenance_of
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information
 from ibol.metrics.locations import location_spread
 from ibol.nn.networks import BetaPolicy
-from ibol.runs import checkpoint
+from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
 from ibol.skills.latents import Gaussian, Prior
@@ -80,6 +81,8 @@ class World:
             raise IbolError("a distortion of the goals needs a linearizer")
         if config.distortion != "none" and len(raw.location_dims) != 2:
             raise IbolError(f"{env} does not move in the plane: {config.distortion!r} has no x and y to distort")
+        check_episodes(self.env, config.episodes_per_epoch, "choose a smaller --episodes-per-epoch or --horizon")
+        check_episodes(raw, config.evaluation_trajectories, "choose a smaller --evaluation-trajectories or --horizon")
         self.state_dim, self.action_dim = sizes(self.env)
         self.horizon = self.env.horizon
         self.macro_length = 1 if self.linearizer is None else self.linearizer.macro_length
@@ -123,7 +126,7 @@ class World:
 
     def keep_linearizer(self, directory: Path) -> None:
         """Put the linearizer beside the run's checkpoints, so that the run can be moved and used alone."""
-        file = directory / LINEARIZER_FILE
+        file = files.inside(directory, LINEARIZER_FILE)
         if self.linearizer is not None and self.config.linearizer != str(file):  # a resumed run has its own already
             self.linearizer.save(file, provenance_of(self.config.linearizer))
 
@@ -204,14 +207,13 @@ class DiscoveryTrainer(Trainer):
             self.agent(),
             trajectories=self.config.evaluation_trajectories,
             seed=derive(self.seed, "evaluation", epoch),
-            picture=None if self.pictures is None else self.pictures / f"epoch-{epoch + 1:06d}.png",
+            picture=None if self.pictures is None else files.inside(self.pictures, f"epoch-{epoch + 1:06d}.png"),
             title=f"{self.title} on {self.world.name} after {epoch + 1} epochs",
         )
 
     def prepare(self, directory: Path) -> None:
         """Put the linearizer into the run, and the pictures."""
-        self.pictures = directory / "pictures"
-        self.pictures.mkdir(exist_ok=True)
+        self.pictures = files.folder(directory, "pictures")
         self.world.keep_linearizer(directory)
 
     def describe(self) -> dict[str, Any]:
@@ -242,7 +244,8 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
         return None
     name, _, seed = source.partition(":")
     if name != "bundled":
-        found = load_linearizer(source)
+        with trust.envs(env):  # the user named it
+            found = load_linearizer(source)
     elif env not in bundled():
         raise IbolError(
             f"no linearizer is bundled for {env} (there are {', '.join(bundled())}): train one with "

@@ -25,8 +25,10 @@ import tyro
 from jax import Array
 from numpy.typing import NDArray
 
-from ibol.bounds import Count, Natural
+from ibol import memory
+from ibol.bounds import Count, Natural, NonNegative
 from ibol.envs.settings import EnvSettings
+from ibol.errors import IbolError
 from ibol.learners import adam, sac
 from ibol.learners.normalizer import omit
 from ibol.learners.replay import Columns, Replay
@@ -51,11 +53,11 @@ from ibol.seeding import derive, generator
 class IBOLConfig(PolicyGradientConfig):
     """Settings of IBOL; the preset gives the defaults."""
 
-    alpha: float = 1.0
+    alpha: NonNegative = 1.0
     """Weight of the marginal term: how varied the sampling policy's goals are."""
-    beta: float = 1e-2
+    beta: NonNegative = 1e-2
     """Weight of the compression term, the bottleneck."""
-    lambda_: Annotated[float, tyro.conf.arg(name="lambda")] = 2.0
+    lambda_: Annotated[NonNegative, tyro.conf.arg(name="lambda")] = 2.0
     """Weight of the auxiliary term, which ties the latent to the sampling policy's u."""
     recent_epochs: Count = 1
     """Epochs whose trajectories encoder and skill policy learn from, so that they do not overfit a single one; the
@@ -268,8 +270,17 @@ class IBOLTrainer(DiscoveryTrainer):
         )
         self.training = State(networks, adam.start(config.learning_rate, networks))
         states, steps = self.world.state_dim, self.world.horizon
+        if config.marginal_steps > steps:
+            raise IbolError(
+                f"marginal_steps is {config.marginal_steps}, but an episode has {steps} steps of the policy: choose a "
+                "smaller --marginal-steps or a longer --horizon"
+            )
+        seen = 4 * steps * sum(config.hidden)
+        latents = config.latent_samples * config.episodes_per_epoch
+        memory.check(latents * seen, f"{latents} imitated episodes", "choose a smaller --latent-samples")
+        memory.check(config.marginal_samples * seen, "the marginal term", "choose a smaller --marginal-samples")
         columns = {"states": (steps + 1, states), "goals": (steps, goals), "lengths": (), "u": (config.latent_dim,)}
-        self.recent = Replay(config.recent_epochs * config.episodes_per_epoch, columns)
+        self.recent = Replay(config.recent_epochs * config.episodes_per_epoch, columns, "--recent-epochs")
 
     @property
     def skill_policy(self) -> BetaPolicy:

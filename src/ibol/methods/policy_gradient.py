@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ibol.bounds import Natural, NonNegative
+from ibol.bounds import Count, NonNegative
 from ibol.methods.discovery import DiscoveryConfig, initialized
 from ibol.nn.distributions import ScaledBeta
 from ibol.nn.networks import BetaPolicy
@@ -19,7 +19,7 @@ from ibol.nn.networks import BetaPolicy
 class PolicyGradientConfig(DiscoveryConfig):
     """Settings of methods with the policy gradient; at their defaults it is plain REINFORCE."""
 
-    gradient_steps: Natural = 4
+    gradient_steps: Count = 4
     """Gradient steps in each epoch, all on the whole epoch."""
     baseline: bool = False
     """Subtract from a trajectory's return what its latent alone lets expect, by a quadratic fit to the epoch."""

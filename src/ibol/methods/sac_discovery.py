@@ -5,6 +5,7 @@ predicts s' from z (DADS). Each epoch collects episodes with one latent each, up
 gradient steps.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,7 +17,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from ibol.bounds import Natural
+from ibol import memory
+from ibol.bounds import Count
 from ibol.envs.settings import EnvSettings
 from ibol.learners import sac
 from ibol.learners.replay import Columns
@@ -33,7 +35,7 @@ from ibol.seeding import derive, generator
 class SACDiscoveryConfig(DiscoveryConfig, SACFields):
     """Settings that the methods with SAC share."""
 
-    model_steps: Natural = 64
+    model_steps: Count = 64
     """Gradient steps of the model in each epoch."""
 
 
@@ -76,7 +78,11 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
             transitions_per_epoch=config.episodes_per_epoch * world.horizon,
             seed=seed,
             policy_type=BetaPolicy,
+            epoch_minibatches=True,  # as the authors' code does
         )
+        sampled = config.model_steps * (config.batch_size or config.episodes_per_epoch * world.horizon)
+        row = 4 * sum(math.prod(shape) for shape in columns.values())
+        memory.check(2 * sampled * row, f"{sampled} samples", "choose a smaller --batch-size or --model-steps")
         policy = self.learner.policy
         assert isinstance(policy, BetaPolicy)
         policy = initialized(policy, world.state_dim, config)

@@ -18,7 +18,7 @@ import optax
 from jax import Array
 from numpy.typing import NDArray
 
-from ibol.bounds import Natural
+from ibol.bounds import Natural, NonNegative
 from ibol.envs.settings import EnvSettings
 from ibol.learners import adam
 from ibol.learners.normalizer import omit
@@ -42,7 +42,7 @@ from ibol.seeding import derive
 class VALORConfig(PolicyGradientConfig):
     """Settings of VALOR; the preset gives the defaults."""
 
-    alpha: float = 1e-3
+    alpha: NonNegative = 1e-3
     """Weight of the entropy of the policy's actions."""
     decoded_states: Natural = 20
     """Without a linearizer: states of a trajectory that the decoder sees, evenly spaced, as many as VALOR-L has macro

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ibol import memory
 from ibol.nn.distributions import ScaledBeta, TanhNormal
 
 Activation = Callable[[Array], Array]
@@ -27,6 +28,7 @@ class Dense(eqx.Module):
     bias: Array
 
     def __init__(self, inputs: int, outputs: int, init: Initializer, key: Array, scale: float = 1.0) -> None:
+        memory.check_layer(inputs, outputs)
         rng, shape = _generator(key), (inputs, outputs)
         std = scale * np.sqrt(2 / (inputs + outputs))
         normal = init == "xavier_normal"
@@ -161,6 +163,7 @@ class TwinCritic(eqx.Module):
 
 def _lstm_cell(inputs: int, width: int, key: Array) -> eqx.nn.LSTMCell:
     """A cell with PyTorch's default initialisation: all weights and biases from U(-1, 1) / sqrt(width)."""
+    memory.check_layer(inputs + width, 4 * width)
     rng, limit = _generator(key), 1 / np.sqrt(width)
     shapes = eqx.filter_eval_shape(eqx.nn.LSTMCell, inputs, width, key=key)
     return jax.tree.map(lambda leaf: jnp.asarray(rng.uniform(-limit, limit, leaf.shape), jnp.float32), shapes)

@@ -1,11 +1,13 @@
 """Skills as an environment: the action is the latent of the skill to use next."""
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ibol.bounds import whole_number
 from ibol.envs.rendering import RENDER_MODES, Image, Renderer
 from ibol.errors import IbolError
 from ibol.skills.policy import Skills, load_skills
@@ -25,11 +27,11 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
 
     metadata = {"render_modes": RENDER_MODES}  # noqa: RUF012 (Gymnasium's own convention)
 
-    def __init__(self, skills: Skills | str, hold: int = 1, render_mode: str | None = None) -> None:
-        if hold < 1:
-            raise IbolError(f"hold is {hold}, but a latent is held for at least 1 macro step")
-        self.skills = load_skills(skills) if isinstance(skills, str) else skills
-        self.hold = hold
+    def __init__(self, skills: Skills | str | Path, hold: int = 1, render_mode: str | None = None) -> None:
+        self.hold = whole_number("hold", hold)
+        self.skills = load_skills(skills) if isinstance(skills, str | Path) else skills
+        if not isinstance(self.skills, Skills):
+            raise IbolError(f"skills are {skills!r}, but skills or the directory of a run are needed")
         self.env = self.skills.make_env(1)
         self.observation_space = self.env.single_observation_space
         self.action_space = self.skills.prior.action_space()
@@ -42,7 +44,7 @@ class SkillEnv(gymnasium.Env[NDArray[np.float64], Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Start a new episode."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else whole_number("seed", seed, 0))
         self._obs, _ = self.env.reset(seed=seed)
         return self._obs[0], {}
 

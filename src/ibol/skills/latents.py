@@ -16,6 +16,7 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
+from ibol.bounds import array
 from ibol.errors import IbolError
 from ibol.nn.distributions import gaussian_log_prob
 
@@ -64,7 +65,8 @@ class Prior(ABC):
 
     def from_action(self, action: ArrayLike) -> Latents:
         """The latent (dim,) for an element of `action_space`."""
-        return self.from_box(np.clip(np.asarray(action, np.float32) / LATENT_RANGE, -1, 1)[None])[0]
+        chosen = array("latents", action, self.dim, dtype=np.float32)
+        return self.from_box(np.clip(chosen / LATENT_RANGE, -1, 1)[None])[0]
 
     def plane(self, latents: Latents) -> Latents:
         """Where latents (N, dim) lie in the plane (N, 2) whose places have colours."""

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from ibol.bounds import Bins, Count, Natural, NotEmpty
 from ibol.errors import IbolError
 from ibol.evaluation.groups import Group, envs_of
 from ibol.runs.directory import RunDirectory
@@ -14,15 +15,15 @@ from ibol.runs.directory import RunDirectory
 class PlotOptions:
     """What can be chosen for a figure."""
 
-    trajectories: int | None = None
+    trajectories: Count | None = None
     """Random skills (default: 500 where they are drawn, 2000 where they are measured, 32 for orientation)."""
-    bins: tuple[int, ...] | None = None
+    bins: Annotated[tuple[Bins, ...], NotEmpty()] | None = None
     """Bins of each dimension for boxes (default 32) and bins (default 8 16 32 64 128)."""
     metric: str = ""
     """The field of metrics.jsonl whose curve is drawn."""
     against: Literal["env_steps", "minutes"] = "env_steps"
     """What a curve is drawn over."""
-    seed: int = 0
+    seed: Natural = 0
     """Decides latents and initial states."""
     quiet: bool = False
     """Show no progress."""
