@@ -80,9 +80,10 @@ def check(settings: Any, *, flags: bool = False) -> None:
 
 def whole_number(name: str, value: Any, least: int = 1, most: int = _LARGEST) -> int:
     """A size or a seed as an integer; nothing that is merely equal to one is taken for it."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or not least <= value <= most:
-        limits = f"of at least {least}" if most == _LARGEST else f"from {least} to {most}"
-        raise IbolError(f"{name} is {_shown(value)}, but a whole number {limits} is needed")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise IbolError(f"{name} is {_shown(value)}, but a whole number of at least {least} is needed")
+    if value > most:
+        raise IbolError(f"{name} is {_shown(value)}, but at most {most} is allowed")
     return int(value)
 
 
