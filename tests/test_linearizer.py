@@ -113,7 +113,7 @@ def test_rollout_gives_raw_states_at_every_step() -> None:
     np.testing.assert_array_equal(found.lengths, [200] * 3)
     np.testing.assert_array_equal(found.states, lin.rollout(goals, seed=5).states)
     np.testing.assert_allclose(lin.act(found.states[:, 7], goals), found.actions[:, 7], atol=1e-6)
-    with pytest.raises(IbolError, match=r"shape \(3, 4\), but half_cheetah needs \(N, 18\)"):
+    with pytest.raises(IbolError, match=r"goals have shape \(3, 4\), but \(N, 18\) is needed"):
         lin.rollout(goals[:, :4])
 
 

@@ -80,9 +80,10 @@ def check(settings: Any, *, flags: bool = False) -> None:
 
 def whole_number(name: str, value: Any, least: int = 1, most: int = _LARGEST) -> int:
     """A size or a seed as an integer; nothing that is merely equal to one is taken for it."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or not least <= value <= most:
-        limits = f"of at least {least}" if most == _LARGEST else f"from {least} to {most}"
-        raise IbolError(f"{name} is {_shown(value)}, but a whole number {limits} is needed")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise IbolError(f"{name} is {_shown(value)}, but a whole number of at least {least} is needed")
+    if value > most:
+        raise IbolError(f"{name} is {_shown(value)}, but at most {most} is allowed")
     return int(value)
 
 
@@ -101,19 +102,24 @@ def array(name: str, values: ArrayLike, *shape: Any, dtype: DTypeLike | None = N
         given = np.array(None)
     if given.dtype.kind not in "fiub":
         raise IbolError(f"{name} are of type {given.dtype.name}, but numbers of shape {_written(shape)} are needed")
-    sizes = shape[1:] if shape[:1] == (...,) else shape
-    ends = given.shape[-len(sizes) :] if len(sizes) < len(shape) else given.shape
-    fits = len(ends) == len(sizes) and all(
-        size == wanted or (isinstance(wanted, str) and size > 0) for size, wanted in zip(ends, sizes, strict=True)
-    )
-    if not fits:
+    sizes = shape[1:] if shape[0] is ... else shape
+    ends = given.shape if sizes is shape else given.shape[-len(sizes) :]
+    if ends != sizes and not _fits(ends, sizes):
         more = ", and at least one of each" if 0 in given.shape else ""
         raise IbolError(f"{name} have shape {given.shape}, but {_written(shape)} is needed{more}")
-    with np.errstate(over="ignore"):
-        found = given.astype(dtype or given.dtype, copy=False)
-    if not np.isfinite(found).all():
+    if dtype is not None and given.dtype != dtype:
+        with np.errstate(over="ignore"):
+            given = given.astype(dtype)
+    # A finite sum of squares is the fastest proof; one that is not may only be too large.
+    if given.dtype.kind == "f" and not math.isfinite(np.vdot(given, given)) and not np.isfinite(given).all():
         raise IbolError(f"{name} have values that are not finite")
-    return found
+    return given
+
+
+def _fits(ends: tuple[int, ...], sizes: tuple[Any, ...]) -> bool:
+    return len(ends) == len(sizes) and all(
+        size == wanted or (isinstance(wanted, str) and size > 0) for size, wanted in zip(ends, sizes, strict=True)
+    )
 
 
 def is_text(value: str) -> bool:

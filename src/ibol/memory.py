@@ -44,7 +44,7 @@ def check_layer(inputs: int, outputs: int) -> None:
         budget.left -= weights
         if budget.left < 0:
             raise TooLarge(f"{what} is larger than it can be: {budget.why}")
-    check(5 * weights, what, "choose a smaller --hidden")
+    check(5 * weights, what, "choose smaller sizes (--hidden, --latent-dim)")
 
 
 @contextmanager

@@ -32,13 +32,14 @@ def parse(kind: Any, argv: Sequence[str], command: str, description: str, defaul
 
 
 def peek(argv: Sequence[str], flag: str, default: str = "") -> str:
-    """The value of a flag that must be known before the others' defaults are."""
+    """The last value of a flag that must be known before the others' defaults are."""
+    value = default
     for i, arg in enumerate(argv):
         if arg.startswith(f"{flag}="):
-            return arg.partition("=")[2]
-        if arg == flag and i + 1 < len(argv):
-            return argv[i + 1]
-    return default
+            value = arg.partition("=")[2]
+        elif arg == flag and i + 1 < len(argv):
+            value = argv[i + 1]
+    return value
 
 
 def trust_flag(env: str) -> str:

@@ -78,6 +78,8 @@ def make(
             `goal_range=20.0` for other goals of a task, `imitation_set=FILE` for half_cheetah_imitation;
             `processes=True` to run each copy of an own environment in a process of its own. None: not given.
     """
+    if not isinstance(env, str) and not callable(env):
+        raise IbolError(f"env is {env!r}, but a name or a function that makes an environment is needed")
     entry = ENVS.get(env) if isinstance(env, str) else None
     given = {name: value for name, value in options.items() if value is not None}
     common: dict[str, Any] = {"num_envs": num_envs, "seed": seed, "horizon": horizon, "autoreset": autoreset}

@@ -27,7 +27,7 @@ def check_copies(name: str, count: int, num_bytes: int) -> None:
     memory.check(
         count * num_bytes,
         f"num_envs {count} of {name}",
-        "choose fewer (on the command line --episodes-per-epoch, --evaluation-episodes, --trajectories or --episodes)",
+        "choose fewer (--episodes-per-epoch, --evaluation-episodes, --candidates, --trajectories or --episodes)",
     )
 
 

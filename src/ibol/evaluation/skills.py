@@ -41,9 +41,9 @@ def evaluate_skills(
     interval of it (`intervals`) follows.
     """
     whole_number("trajectories", trajectories, SHOWN)
-    bins = [whole_number("bins", one, *BINS) for one in bins]
-    if not bins:
-        raise IbolError("bins is empty, but at least one number of bins is needed")
+    if not isinstance(bins, Sequence) or not bins:
+        raise IbolError(f"bins are {bins!r}, but a list of at least one number is needed")
+    bins, k = [whole_number("bins", one, *BINS) for one in bins], whole_number("k", k)
     loaded = {run.path: run for run in load_runs(runs)}
     groups = group_runs(list(loaded))
     policies = POLICIES if references else POLICIES[:1]

@@ -92,6 +92,8 @@ def random_goal_paths(
     """Locations (N, T + 1, d) under random location goals, all other goal dimensions 0."""
     dims = list(linearizer.description.location_dims)
     trajectories = whole_number("trajectories", trajectories)
+    if not 0 < goal_beta < np.inf:
+        raise IbolError(f"goal_beta is {goal_beta:g}, but more than 0 is needed")
     memory.check(4 * trajectories * linearizer.goal_dim, f"{trajectories} trajectories", "choose fewer --trajectories")
     goals = np.zeros((trajectories, linearizer.goal_dim), np.float32)
     goals[:, dims] = sample_goals(generator(seed, "coverage"), trajectories, len(dims), beta=goal_beta)

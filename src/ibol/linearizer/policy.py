@@ -93,6 +93,9 @@ class Linearizer:
         """Actions in [-1, 1] for raw observations (n,) or (N, n) and goals of matching shape."""
         states = array("observations", obs, ..., self.description.state_dim, dtype=np.float32)
         goals = array("goals", goal, *states.shape[:-1], self.goal_dim, dtype=np.float32)
+        return self._actions(states, goals)
+
+    def _actions(self, states: NDArray[np.float32], goals: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray(_mode(self.policy, self.frame, states, goals))
 
     def act_on(self, choose: Act, distortion: Distortion | None = None) -> Act:
@@ -105,9 +108,11 @@ class Linearizer:
         def act(obs: NDArray[np.float32], step: int) -> NDArray[np.float32]:
             nonlocal goals
             if step % self.macro_length == 0:
-                goals = np.asarray(choose(obs, step), np.float32)
-                goals = goals if distortion is None else distortion(goals)
-            return self.act(obs, goals)
+                chosen = np.asarray(choose(obs, step), np.float32)
+                chosen = chosen if distortion is None else distortion(chosen)
+                goals = array("goals", chosen, *np.shape(obs)[:-1], self.goal_dim, dtype=np.float32)
+            states = array("observations", obs, *goals.shape[:-1], self.description.state_dim, dtype=np.float32)
+            return self._actions(states, goals)
 
         return act
 
@@ -118,7 +123,7 @@ class Linearizer:
         """
         held = array("goals", goals, "N", self.goal_dim, dtype=np.float32)
         env = self.make_env(len(held))
-        return collect(env, lambda states, step: self.act(states, held), seed=derive(seed, "episodes"))
+        return collect(env, lambda states, step: self._actions(states, held), seed=derive(seed, "episodes"))
 
     def make_env(self, num_envs: int) -> Env:
         """A batch of the environment that it was trained in."""

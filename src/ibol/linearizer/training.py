@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol import memory
 from ibol.bounds import Count, Fraction, Natural, NonNegative, Positive
 from ibol.envs import ROBOTS, Env, RobotEnv, sizes
 from ibol.envs.robots import has_fallen
@@ -143,6 +144,8 @@ class LinearizerTrainer(Trainer):
         if self.one_step_relabels:
             returns = ("next_states", "features", "bonus", "effort", "dones")
             columns |= {f"{ONE_STEP}{name}": columns[name] for name in returns}
+        imitated = config.imitation_steps * config.batch_size
+        memory.check(8 * imitated * (state_dim + goal_dim), f"{imitated} samples", "choose fewer --imitation-steps")
         self.learner = SACLearner(
             config,
             hidden=config.hidden,

@@ -143,11 +143,11 @@ class Skills:
 
         They are those of samples of the skill policy, or of its mode if `deterministic`.
         """
-        z = array("latents", latents, "N", self.latent_dim, dtype=np.float32)
+        z = array("latents", latents, ..., self.latent_dim, dtype=np.float32)
         seed = whole_number("seed", seed, 0)
 
         def choose(obs: NDArray[np.floating], step: int) -> NDArray[np.float32]:
-            states = array("observations", obs, len(z), self.description.state_dim)
+            states = array("observations", obs, *z.shape[:-1], self.description.state_dim)
             return self._answer(states, z, deterministic, seed, step)
 
         return self.act_on(choose)
