@@ -9,9 +9,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torture
 from torture.bases import Bases
+from torture.calls import Calls
+from torture.commands import Commands
 from torture.files import Files
+from torture.kills import Kills
 from torture.tally import Tally, groups, table, write_json
 
+CAMPAIGNS = {"files": Files, "commands": Commands, "calls": Calls}
 COUNTS = {"kills": 300, "files": 2000, "commands": 300, "calls": 300}
 
 
@@ -46,10 +50,16 @@ def campaign(name: str, numbers: range, given: argparse.Namespace) -> Tally:
     cache.mkdir(parents=True, mode=0o700, exist_ok=True)
     scratch.mkdir(exist_ok=True)
     bases = Bases(directory)
-    made = Files(bases, scratch, given.seed)
-    tally = made.run(numbers, given.jobs, cache)
+    if name == "kills":
+        kills = Kills(bases, scratch, given.seed)
+        tally = kills.run(len(numbers), given.jobs, cache, numbers.start)
+        told = kills.told
+    else:
+        made = CAMPAIGNS[name](bases, scratch, given.seed)
+        tally = made.run(numbers, given.jobs, cache)
+        told = made.told
     if given.only is not None:
-        print(made.told[given.only])
+        print(told[given.only])
     return tally
 
 

@@ -28,8 +28,7 @@ def write(file: Path, arrays: Mapping[str, NDArray[Any]], meta: str) -> None:
     blocks = {name: np.require(value, requirements="C") for name, value in arrays.items()}
     digests = {name: _digest(block) for name, block in blocks.items()}
     text = f'{{"meta": {meta}, "sha256": {json.dumps(digests)}}}'
-    known = {"format": checkpoint.FORMAT, "json": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    header: dict[str, Any] = {"__metadata__": known}
+    header: dict[str, Any] = {"__metadata__": signed(text)}
     position = 0
     for name, block in blocks.items():
         kind = _TYPES[block.dtype.str[1:]]
@@ -38,6 +37,11 @@ def write(file: Path, arrays: Mapping[str, NDArray[Any]], meta: str) -> None:
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
     file.write_bytes(len(encoded).to_bytes(8, "little") + encoded + b"".join(b.tobytes() for b in blocks.values()))
+
+
+def signed(text: str) -> dict[str, str]:
+    """The header's entry for a JSON text, with its checksum."""
+    return {checkpoint.FORMAT: hashlib.sha256(text.encode()).hexdigest() + text}
 
 
 def edit_header(file: Path, edit: Callable[[dict[str, Any]], Any]) -> None:

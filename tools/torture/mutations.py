@@ -530,9 +530,8 @@ def forge_header(place: Place) -> Done | None:
         elif how == "no metadata":
             del header["__metadata__"]
         elif how == "numbers":
-            header["__metadata__"]["json"] = rng.choice(["1", "[]", "{}", '{"meta": 1}', '{"sha256": 1, "meta": {}}'])
-            text = header["__metadata__"]["json"]
-            header["__metadata__"]["sha256"] = __import__("hashlib").sha256(text.encode()).hexdigest()
+            texts = ("1", "[]", "{}", '{"meta": 1}', '{"sha256": 1, "meta": {}}', "[" * 100_000, "", "{")
+            header["__metadata__"] = forge.signed(rng.choice(texts))
         elif how == "text":
             return "not json at all"
         elif how == "names":
@@ -555,7 +554,7 @@ def change_sweep(place: Place) -> Done | None:
     """Other lines in a sweep's file, most of which are no sweep any more."""
     if place.kind != "sweep":
         return None
-    rng, text = place.rng, place.path.read_text()
+    rng, text = place.rng, place.path.read_text(errors="replace")
     lines = (
         'env = "os:abort"', 'env = "torture_planted:make"', "env = 1", "env = []", 'env = "nowhere"', 'method = "sac"',
         "method = 1", 'method = "../sac"', "rows = 1", "rows = []", "rows = [[]]", 'rows = ["x"]', "rows = [{}]",

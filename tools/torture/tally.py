@@ -5,6 +5,7 @@ import re
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -80,10 +81,8 @@ def unclear(outcome: Outcome) -> str:
         return "the answer has control characters"
     if "╭" in outcome.err:  # tyro's own
         return ""
-    sentences = [line for line in outcome.err.splitlines() if line.startswith("ibol: ")]
-    if len(sentences) != 1 or last_line(outcome.err) != sentences[0]:
-        return "the answer is not one sentence"
-    return "" if len(sentences[0]) > 20 else "the sentence says nothing"
+    sentence = last_line(outcome.err)
+    return "" if sentence.startswith("ibol: ") and len(sentence) > 20 else "the answer is not one sentence"
 
 
 def last_line(text: str) -> str:
@@ -107,6 +106,8 @@ def run_cases(
         worker = workers.get()
         try:
             found = list(case(number, worker))
+        except Exception:
+            found = [Failure("unclear", tally.campaign, number, "the campaign itself failed", traceback.format_exc())]
         finally:
             workers.put(worker)
         with lock:
