@@ -151,7 +151,7 @@ class Kills:
         reference = self.bases.path / f"whole-{kind}"
         if kind != "sweep" and self._evaluate(kind, place, worker) != (reference / "numbers.json").read_text():
             yield "differences", "'ibol evaluate' finds other numbers"
-        whole, killed = contents(reference / "work" / RUN), contents(place / "work" / RUN)
+        whole, killed = (contents(one / "work" / RUN, last=kind == "sweep") for one in (reference, place))
         for name in sorted({*whole, *killed}):
             if whole.get(name) != killed.get(name):
                 words = "is missing" if name not in killed else "is new" if name not in whole else "differs"
@@ -174,12 +174,17 @@ def _wrong(job: Job, outcome: Outcome, by: signal.Signals) -> Iterator[tuple[str
         yield "unclear", "more than a line was said at the end"
 
 
-def contents(run: Path) -> dict[str, Any]:
-    """All that must not depend on interruptions: the bytes of all files, the rows of metrics without their times."""
+def contents(run: Path, *, last: bool) -> dict[str, Any]:
+    """All that must not depend on interruptions: the bytes of all files, the rows of metrics without their times.
+
+    `last` leaves out the checkpoints before the last one, which a signal adds where they are not kept for every epoch.
+    """
     found: dict[str, Any] = {}
     for root, _, files in os.walk(run):
         for file in (Path(root) / name for name in files):
             name = str(file.relative_to(run))
+            if last and file.parent.name == "checkpoints" and file.name != max(files):
+                continue
             if file.name == "metrics.jsonl":
                 rows = [json.loads(line) for line in file.read_text().splitlines()]
                 found[name] = [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
