@@ -40,13 +40,13 @@ def point_skills(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The runs whose checkpoints were loaded, one entry each time."""
     loaded: list[Path] = []
-    load = RunDirectory.load_checkpoint
+    load = RunDirectory.use_checkpoint
 
     def counted(run: RunDirectory, *args: Any) -> Any:
         loaded.append(run.path)
         return load(run, *args)
 
-    monkeypatch.setattr(RunDirectory, "load_checkpoint", counted)
+    monkeypatch.setattr(RunDirectory, "use_checkpoint", counted)
     return loaded
 
 

@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -251,13 +253,18 @@ def test_ctrl_c_saves_and_resume_continues(tmp_path: Path) -> None:
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     class Impatient(Counter):
         def run_epoch(self, epoch: int) -> Epoch:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
-            return super().run_epoch(epoch)
+            done = super().run_epoch(epoch)
+            if epoch == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(60)
+            return done
 
     run = new_run(tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt):
-        train(Impatient(), run, QUIET)
+    assert train(Impatient(), run, QUIET) is False
+    assert run.load_checkpoint()[1] == 2  # the epoch that was cut short is given up
+    assert train(Counter(), run, QUIET, resume=True)
+    assert [row["total"] for row in run.metrics()] == [0, 1, 3, 6, 10]
 
 
 def test_two_processes_cannot_train_in_one_directory(tmp_path: Path) -> None:
@@ -300,20 +307,73 @@ def test_tensorboard_without_the_extra_says_what_to_install(tmp_path: Path, monk
         train(Counter(), new_run(tmp_path / "run"), RunSettings(quiet=True, tensorboard=True))
 
 
-@pytest.mark.parametrize("content", ["not json", "[]", "{}", '{"command": "ibol"}'])
-def test_a_broken_configuration_is_one_sentence(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("not json", "is not the configuration of a run"),
+        ("[]", "is not the configuration of a run"),
+        ("[" * 100_000, "is not the configuration of a run"),
+        ("{}", "has no command"),
+        ('{"command": "ibol"}', "has no env"),
+    ],
+)
+def test_a_broken_configuration_is_one_sentence(tmp_path: Path, content: str, said: str) -> None:
     with pytest.raises(IbolError, match="holds no run"):
         RunDirectory.open(tmp_path)
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(IbolError, match="is not the configuration of a run"):
+    with pytest.raises(IbolError, match=said):
         RunDirectory.open(tmp_path)
 
 
-def test_damaged_metrics_are_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("seed", -1, "seed is -1"),
+        ("seed", True, "seed is True"),
+        ("env", 3, "env is 3"),
+        ("env", "", "no name of an environment"),
+        ("preset", "\x1b[2J", "no name of a preset"),
+        ("settings", [], "settings is"),
+        ("env_settings", None, "env_settings is"),
+    ],
+)
+def test_every_value_of_a_configuration_is_checked(tmp_path: Path, name: str, value: Any, said: str) -> None:
     run = new_run(tmp_path / "run")
-    (run.path / "metrics.jsonl").write_text('{"epoch": 1}\nnot json\n')
-    with pytest.raises(IbolError, match="is damaged"):
-        list(run.metrics())
+    (run.path / "config.json").write_text(json.dumps({**run.config, name: value}))
+    with pytest.raises(IbolError, match=said):
+        RunDirectory.open(run.path)
+
+
+@pytest.mark.parametrize(
+    "dirt",
+    [b"not json\n", b"\xff\xfe\n", b"[1]\n", b'{"epoch": "1"}\n', b'{"epoch": true, "total": 0}\n',
+     b'{"epoch": 2, "total": []}\n', b'{"total": 1}\n'],
+)  # fmt: skip
+def test_damaged_rows_are_said_and_kept_aside_and_the_run_goes_on(tmp_path: Path, dirt: bytes) -> None:
+    run = new_run(tmp_path / "run")
+    train(Counter(epochs=3), run, QUIET)
+    file = run.path / "metrics.jsonl"
+    first, _, third = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(damaged := first + dirt + third + third)
+    with pytest.warns(RuntimeWarning) as said:
+        assert [row["epoch"] for row in run.metrics()] == [1, 3]
+    assert "2 of 4 lines" in str(said[0].message)
+    assert "lacks 1 epochs between 2 and 2" in str(said[1].message)
+    with pytest.warns(RuntimeWarning, match=r"2 of 4 lines|lacks 1 of the 3 epochs before the checkpoint"):
+        assert train(Counter(epochs=5), run, QUIET, resume=True)
+    assert (run.path / "metrics.damaged-1.jsonl").read_bytes() == damaged
+    with pytest.warns(RuntimeWarning, match="lacks 1 epochs"):
+        assert [(row["epoch"], row["total"]) for row in run.metrics()] == [(1, 0), (3, 3), (4, 6), (5, 10)]
+
+
+def test_without_metrics_the_epoch_is_the_checkpoints(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run")
+    train(Counter(epochs=3), run, QUIET)
+    (run.path / "metrics.jsonl").unlink()
+    with pytest.warns(RuntimeWarning, match="lacks 3 of the 3 epochs"):
+        assert train(Counter(epochs=4), run, QUIET, resume=True)
+    with pytest.warns(RuntimeWarning, match="lacks 3 epochs between 1 and 3"):
+        assert [(row["epoch"], row["total"]) for row in run.metrics()] == [(4, 6)]
 
 
 def test_no_file_of_others_is_written_over_on_the_way(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_bounds_hold_wherever_a_run_is_started(setting: str, value: Any, tmp_pat
 def test_bounds_hold_for_what_a_run_directory_says(point_skills: Path, tmp_path: Path) -> None:
     damaged = copy_run(point_skills, tmp_path / "run", latent_samples=0)
     with pytest.raises(IbolError, match="latent_samples is 0"):
-        launch.resume(damaged, RunSettings(quiet=True), epochs=3)
+        launch.resume(damaged, quiet=True, epochs=3)
 
 
 def test_bounds_are_written_next_to_their_fields() -> None:
@@ -89,7 +89,7 @@ def test_runs_of_the_first_version_are_read(point_skills: Path, tmp_path: Path) 
     skills, same = ibol.load_skills(old), ibol.load_skills(point_skills)
     latents = same.sample_latents(3)
     np.testing.assert_array_equal(skills.rollout(latents).states, same.rollout(latents).states)
-    launch.resume(old, RunSettings(quiet=True), epochs=3)
+    launch.resume(old, quiet=True, epochs=3)
     assert ibol.load_agent(old).kind == "skills"
     assert SkillDescription.from_json({**config["skills"], "discrete": True}).prior == "one_hot"
 

@@ -5,10 +5,17 @@ env = ibol.make("ant", num_envs=64)      # a Gymnasium VectorEnv on batched MuJo
 agent = ibol.load_agent("runs/my-run")   # what a run has learned, ready to act
 """
 
+from ibol import interrupt
+
+if interrupt.is_command_line():  # before the imports that take long
+    interrupt.end_at_once()
+
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
+from ibol import trust
 from ibol.envs import make
 from ibol.errors import IbolError
 
@@ -20,22 +27,34 @@ if TYPE_CHECKING:
     from ibol.skills.policy import Skills
 
 
-def load_linearizer(source: str | Path) -> "Linearizer":
-    """A bundled linearizer by name (`half_cheetah`, `half_cheetah:1`), or that of a run directory."""
+def load_linearizer(source: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Linearizer":
+    """A bundled linearizer by name (`half_cheetah`, `half_cheetah:1`), or that of a run directory or file.
+
+    `trust_env` names environments that it may use although they are neither ours nor Gymnasium's own.
+    """
     from ibol.linearizer.policy import load_linearizer as load
 
-    return load(source)
+    with trust.envs(trust_env):
+        return load(source)
 
 
-def load_skills(run: str | Path) -> "Skills":
-    """The skills that a run of 'ibol discover' holds: `skills.rollout(skills.sample_latents(9))` shows them."""
+def load_skills(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Skills":
+    """The skills that a run of 'ibol discover' holds: `skills.rollout(skills.sample_latents(9))` shows them.
+
+    `trust_env` is as in `load_linearizer`.
+    """
     from ibol.skills.policy import load_skills as load
 
-    return load(run)
+    with trust.envs(trust_env):
+        return load(run)
 
 
-def load_agent(run: str | Path) -> Any:
-    """What the run in directory `run` has learned, of any command: `agent.kind` says what it is, `rollout` shows it."""
+def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> Any:
+    """What the run in directory `run` has learned, of any command: `agent.kind` says what it is, `rollout` shows it.
+
+    `trust_env` is as in `load_linearizer`.
+    """
     from ibol.training.launch import load_agent as load
 
-    return load(run)
+    with trust.envs(trust_env):
+        return load(run)

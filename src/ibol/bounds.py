@@ -145,6 +145,8 @@ def _check_of(hint: Any) -> Callable[[Any], Wrong | None]:
         return functools.partial(_chosen, parts)
     if origin is tuple:
         return functools.partial(_several, _check_of(parts[0]))
+    if origin is dict:
+        return lambda value: None if isinstance(value, dict) else (value, "values by name are needed")
     if dataclasses.is_dataclass(hint):
         kind: Any = hint
         return lambda value: None if isinstance(value, kind) else (value, "settings are needed")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import Any
 
+from ibol import interrupt
 from ibol.errors import IbolError
 
 BACKENDS = ("egl", "osmesa", "glfw")
@@ -29,17 +30,23 @@ context.free()
 
 
 def import_mujoco() -> None:
-    """Import it as MUJOCO_GL asks, or else without a library to render with."""
+    """Import it as MUJOCO_GL asks, or else without a library to render with, as the command line always does.
+
+    There nobody else renders, and to look for GLFW takes a process that does not end with this one.
+    """
     before = dict(os.environ)
+    if interrupt.is_command_line():
+        os.environ["MUJOCO_GL"] = "disabled"
     try:
         importlib.import_module("mujoco")
     except (AttributeError, RuntimeError):
-        try:
-            for name in _VARIABLES:
-                os.environ.pop(name, None)
-            importlib.import_module("mujoco")
-        finally:
-            os.environ.update({name: before[name] for name in _VARIABLES if name in before})
+        for name in _VARIABLES:
+            os.environ.pop(name, None)
+        importlib.import_module("mujoco")
+    finally:
+        for name in _VARIABLES:
+            os.environ.pop(name, None)
+        os.environ.update({name: before[name] for name in _VARIABLES if name in before})
 
 
 def gl_context(width: int, height: int) -> Any:

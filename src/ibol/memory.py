@@ -19,6 +19,10 @@ class _Budget:
     why: str
 
 
+class TooLarge(IbolError):
+    """A network with more weights than `at_most` allows."""
+
+
 _budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
 
 
@@ -39,7 +43,7 @@ def check_layer(inputs: int, outputs: int) -> None:
     if budget is not None:
         budget.left -= weights
         if budget.left < 0:
-            raise IbolError(f"{what} is larger than it can be: {budget.why}")
+            raise TooLarge(f"{what} is larger than it can be: {budget.why}")
     check(5 * weights, what, "choose smaller sizes (--hidden, --latent-dim)")
 
 

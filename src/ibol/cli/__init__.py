@@ -1,6 +1,7 @@
 """The command line, a file for each group of commands: it parses, calls and prints; the work is done elsewhere."""
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 import ibol
@@ -36,6 +37,8 @@ look up
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command; exits with 2 and one sentence if something is wrong."""
     args = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        warnings.showwarning = lambda message, *_, **__: print(f"ibol: {message}", file=sys.stderr)
     try:
         if not args or args[0] in ("-h", "--help", "help"):
             print(HELP)

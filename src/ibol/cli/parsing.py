@@ -1,12 +1,23 @@
 """Parsing, for all commands."""
 
+import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
-from ibol import bounds
+from ibol import bounds, trust
 from ibol.errors import IbolError
+
+TrustEnv = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(
+        metavar="NAME",
+        help="An environment that may be made for the runs although it is neither ours nor Gymnasium's own, which runs "
+        "its code; may be given several times.",
+    ),
+]
 
 
 def parse(kind: Any, argv: Sequence[str], command: str, description: str, default: Any = None) -> Any:
@@ -29,6 +40,11 @@ def peek(argv: Sequence[str], flag: str, default: str = "") -> str:
         elif arg == flag and i + 1 < len(argv):
             value = argv[i + 1]
     return value
+
+
+def trust_flag(env: str) -> str:
+    """What a command needs to be given for runs of an environment; nothing for ours and Gymnasium's own."""
+    return "" if trust.is_harmless(env) else f" --trust-env {shlex.quote(env)}"
 
 
 def _check_argument(arg: str, before: str) -> None:

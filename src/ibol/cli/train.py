@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ibol.bounds import Count, Natural, NonNegative
-from ibol.cli.parsing import parse, peek
+from ibol.cli.parsing import TrustEnv, parse, peek, trust_flag
 from ibol.errors import unknown
 
 _ENV = "A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."
@@ -94,8 +94,8 @@ def train_command(command: str, description: str, default_method: str | None = N
 
 def resume(argv: list[str]) -> None:
     """`ibol resume`."""
+    from ibol import trust
     from ibol.training import launch
-    from ibol.training.loop import RunSettings
 
     @dataclass(frozen=True)
     class Resume:
@@ -103,23 +103,28 @@ def resume(argv: list[str]) -> None:
         """The run directory."""
         epochs: Count | None = None
         """Train to this many epochs instead of the run's own number."""
-        checkpoint_minutes: NonNegative = RunSettings.checkpoint_minutes
-        """Time between checkpoints; 0 saves after every epoch."""
-        tensorboard: bool = False
-        """Also write TensorBoard files."""
+        checkpoint_minutes: NonNegative | None = None
+        """Time between checkpoints; 0 saves after every epoch (default: as the run was started)."""
+        keep_checkpoints: Count | None = None
+        """How many of the last checkpoints are kept (default: as the run was started)."""
+        tensorboard: bool | None = None
+        """Also write TensorBoard files (default: as the run was started)."""
+        trust_env: TrustEnv = ()
         quiet: bool = False
         """Show no progress."""
 
     given = parse(Resume, argv, "resume", "Continue an interrupted run exactly where its last checkpoint stands.")
-    settings = RunSettings(
-        checkpoint_minutes=given.checkpoint_minutes, tensorboard=given.tensorboard, quiet=given.quiet
-    )
-    _say_where(*launch.resume(given.run, settings, given.epochs))
+    with trust.envs(given.trust_env):
+        run, finished = launch.resume(
+            given.run, epochs=given.epochs, quiet=given.quiet, checkpoint_minutes=given.checkpoint_minutes,
+            keep_checkpoints=given.keep_checkpoints, tensorboard=given.tensorboard,
+        )  # fmt: skip
+    _say_where(run, finished)
 
 
 def sweep(argv: list[str]) -> None:
     """`ibol sweep`."""
-    from ibol import presets, sweeps
+    from ibol import interrupt, presets, sweeps, trust
     from ibol.tables import evaluation_tables, show
 
     @dataclass(frozen=True)
@@ -136,14 +141,17 @@ def sweep(argv: list[str]) -> None:
         """Where the runs are kept (default: sweeps/ and a name made of grid, preset and seed)."""
         jobs: Count | None = None
         """Runs at a time (default: one for each core)."""
+        trust_env: TrustEnv = ()
 
     known = "; ".join(f"{sweep.name}: {sweep.summary}" for sweep in sweeps.sweeps().values())
     given = parse(SweepCommand, argv, "sweep", f"Train a grid of runs and draw them together. {known}")
-    sweep = sweeps.find_sweep(given.name)
+    with trust.envs(given.trust_env):
+        sweep = sweeps.find_sweep(given.name)
     directory = given.sweep_dir or Path("sweeps") / f"{sweep.name}-{given.preset}-seed{given.seed}"
-    rows = sweeps.run_sweep(
-        sweep, directory, preset=given.preset, seed=given.seed, epochs=given.epochs, jobs=given.jobs, say=print
-    )
+    with trust.envs(sweep.env), interrupt.raised():
+        rows = sweeps.run_sweep(
+            sweep, directory, preset=given.preset, seed=given.seed, epochs=given.epochs, jobs=given.jobs, say=print
+        )
     for table in evaluation_tables(rows):
         show(table)
     print(f"done: {directory / 'figure.png'} shows all runs, {directory / 'scores.json'} has the numbers")
@@ -152,7 +160,7 @@ def sweep(argv: list[str]) -> None:
 def _say_where(run: Any, finished: bool) -> None:
     if finished:
         print(f"done: {run.path} holds the policy (checkpoints/) and its curves (metrics.jsonl)")
-        print(f"next: ibol evaluate {run.path}")
+        print(f"next: ibol evaluate {run.path}{trust_flag(run.config['env'])}")
     else:
-        print(f"stopped and saved; continue with: ibol resume {run.path}")
+        print(f"stopped and saved; continue with: ibol resume {run.path}{trust_flag(run.config['env'])}")
         sys.exit(130)

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from ibol import interrupt, trust
 from ibol.bounds import Bins, Count, Natural, NotEmpty
-from ibol.cli.parsing import parse
+from ibol.cli.parsing import TrustEnv, parse
 
 
 def evaluate(argv: list[str]) -> None:
@@ -33,6 +34,7 @@ def evaluate(argv: list[str]) -> None:
         """Decides latents, goals and initial states."""
         json: Path | None = None
         """Also write the numbers to this file."""
+        trust_env: TrustEnv = ()
         overwrite: bool = False
         """Replace that file if it exists."""
         quiet: bool = False
@@ -41,10 +43,11 @@ def evaluate(argv: list[str]) -> None:
     given = parse(Evaluate, argv, "evaluate", "Measure what runs have learned.")
     if given.json is not None:
         check_free(given.json, overwrite=given.overwrite, flag="--json")
-    rows = evaluate_runs(
-        given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
-        seed=given.seed, references=given.references, quiet=given.quiet,
-    )  # fmt: skip
+    with trust.envs(given.trust_env):
+        rows = evaluate_runs(
+            given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
+            seed=given.seed, references=given.references, quiet=given.quiet,
+        )  # fmt: skip
     for table in evaluation_tables(rows):
         show(table)
     if given.json is not None:
@@ -69,13 +72,15 @@ def plot(argv: list[str]) -> None:
         """Which figure."""
         output: Path = Path("figure.png")
         """The picture to write; its ending (.png, .pdf, .svg) decides the format."""
+        trust_env: TrustEnv = ()
         overwrite: bool = False
         """Replace the picture if it exists."""
 
     kinds = "; ".join(f"{name}: {draw.__doc__}" for name, draw in FIGURES.items())
     given = parse(Plot, argv, "plot", f"Draw a figure of the paper from runs. {kinds}")
     check_free(given.output, overwrite=given.overwrite, flag="--output")
-    plot_runs(given.runs, given.output, given.figure, given.options)
+    with trust.envs(given.trust_env):
+        plot_runs(given.runs, given.output, given.figure, given.options)
     print(f"written to {given.output}")
 
 
@@ -102,6 +107,7 @@ def video(argv: list[str]) -> None:
         """Decides initial states and samples."""
         deterministic: bool = False
         """The most likely goals or actions of the skill policy instead of samples."""
+        trust_env: TrustEnv = ()
         overwrite: bool = False
         """Replace the file if it exists."""
         quiet: bool = False
@@ -110,10 +116,13 @@ def video(argv: list[str]) -> None:
     about = f"Film what a run has learned. --latents: {EIGHT!r}, {GRID!r}, or values."
     given = parse(Video, argv, "video", about)
     check_film(given.output, size=given.size, frames_per_second=given.frames_per_second, overwrite=given.overwrite)
-    episodes = load_episodes(
-        given.run, given.latents, steps=given.steps, seed=given.seed, deterministic=given.deterministic
-    )
-    write_film(episodes, given.output, size=given.size, frames_per_second=given.frames_per_second, quiet=given.quiet)
+    with trust.envs(given.trust_env), interrupt.raised():
+        episodes = load_episodes(
+            given.run, given.latents, steps=given.steps, seed=given.seed, deterministic=given.deterministic
+        )
+        write_film(
+            episodes, given.output, size=given.size, frames_per_second=given.frames_per_second, quiet=given.quiet
+        )
     print(f"written to {given.output}")
 
 
@@ -134,6 +143,7 @@ def report(argv: list[str]) -> None:
         """Random latents of skills to measure and draw."""
         seed: Natural = 0
         """Decides latents and initial states."""
+        trust_env: TrustEnv = ()
         overwrite: bool = False
         """Replace the page if it exists."""
         quiet: bool = False
@@ -142,9 +152,11 @@ def report(argv: list[str]) -> None:
     about = "Put all about runs into one HTML page that opens from disk: settings, curves, numbers, skills, films."
     given = parse(Report, argv, "report", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".html", ".htm"))
-    write_report(
-        given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
-    )
+    with trust.envs(given.trust_env), interrupt.raised():
+        write_report(
+            given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed,
+            quiet=given.quiet,
+        )  # fmt: skip
     print(f"written to {given.output}: open it in a browser")
 
 
@@ -163,6 +175,7 @@ def imitation_set(argv: list[str]) -> None:
         """Random skills of each run."""
         seed: Natural = 0
         """Decides latents, initial states and samples."""
+        trust_env: TrustEnv = ()
         overwrite: bool = False
         """Replace the file if it exists."""
         quiet: bool = False
@@ -171,7 +184,8 @@ def imitation_set(argv: list[str]) -> None:
     about = "Keep the paths of random skills, for half_cheetah_imitation to follow."
     given = parse(ImitationSet, argv, "imitation-set", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".safetensors",))
-    count = make_imitation_set(
-        given.runs, given.output, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
-    )
+    with trust.envs(given.trust_env):
+        count = make_imitation_set(
+            given.runs, given.output, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
+        )
     print(f"written to {given.output}: {count} paths")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from ibol.downstream.hierarchy import DownstreamConfig, Hierarchy, use_copies
 from ibol.downstream.meta import MetaController, MetaTrainer, controller_of
-from ibol.downstream.planner import Plans, PlanTrainer
+from ibol.downstream.planner import Plans, PlanTrainer, plans_of
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
-from ibol.runs.directory import RunDirectory, settings_from_json
+from ibol.runs.directory import RunDirectory
 from ibol.training.method import Method
 
 
@@ -28,10 +28,11 @@ def create_trainer(
 
 def load_controller(run: RunDirectory) -> MetaController | Plans:
     """The controller of the run's newest good checkpoint."""
-    config = use_copies(settings_from_json(DownstreamConfig, run.config["settings"]), run.path)
-    hierarchy = Hierarchy(run.config["env"], settings_from_json(EnvSettings, run.config["env_settings"]), config)
-    arrays, _ = run.load_checkpoint(lambda name: name.startswith(("learner/policy/", "normalizer/", "plans/")))
-    return controller_of(hierarchy, arrays) if config.controller == "sac" else Plans(hierarchy, arrays["plans/latents"])
+    config = use_copies(run.settings(DownstreamConfig), run.path)
+    hierarchy = Hierarchy(run.config["env"], run.settings(EnvSettings, "env_settings"), config)
+    assemble = controller_of if config.controller == "sac" else plans_of
+    wanted = lambda name: name.startswith(("learner/policy/", "normalizer/", "plans/"))  # noqa: E731
+    return run.use_checkpoint(lambda arrays: assemble(hierarchy, arrays), wanted)[0]
 
 
 def _labels(config: DownstreamConfig) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ibol.errors import IbolError, unknown
 from ibol.learners.normalizer import Normalizer, load_normalizer
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.learners.sac_learner import SACFields
-from ibol.runs.checkpoint import temporary_beside
+from ibol.runs import files
 from ibol.seeding import derive
 from ibol.skills.latents import LATENT_RANGE
 from ibol.skills.policy import Skills, copy_skills, load_skills
@@ -165,9 +165,7 @@ class Hierarchy:
         if self.skills is not None and Path(self.config.skills) != skills:
             copy_skills(Path(self.config.skills), skills)
         if self.config.imitation_set is not None and Path(self.config.imitation_set) != paths:
-            temporary = temporary_beside(paths)
-            temporary.write_bytes(Path(self.config.imitation_set).read_bytes())
-            temporary.replace(paths)
+            files.replace_bytes(files.inside(directory, SET_COPY), Path(self.config.imitation_set).read_bytes())
 
 
 def use_copies(config: DownstreamConfig, directory: Path) -> DownstreamConfig:

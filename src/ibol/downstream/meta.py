@@ -144,4 +144,4 @@ def controller_of(hierarchy: Hierarchy, arrays: Arrays) -> MetaController:
         hierarchy.state_dim, hierarchy.decision_dim, config.hidden, jax.random.key(0), config.layer_norm
     )
     network = checkpoint.unflatten(template, arrays, "learner/policy/")
-    return MetaController(hierarchy, network, Normalizer.from_state(arrays))
+    return MetaController(hierarchy, network, Normalizer.from_state(arrays, hierarchy.state_dim))

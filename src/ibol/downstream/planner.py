@@ -18,7 +18,7 @@ from ibol.envs import TaskEnv
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.learners.rollout import Trajectories, collect
-from ibol.runs.checkpoint import Arrays
+from ibol.runs.checkpoint import Arrays, check_like
 from ibol.seeding import generator
 from ibol.training.trainer import Epoch, Trainer
 
@@ -131,3 +131,10 @@ class Plans:
     def make_env(self, num_envs: int) -> TaskEnv:
         """A batch of the task."""
         return self.hierarchy.make_env(num_envs)
+
+
+def plans_of(hierarchy: Hierarchy, arrays: Arrays) -> Plans:
+    """The plans of a checkpoint."""
+    shape = (hierarchy.config.evaluation_episodes, hierarchy.decisions, hierarchy.decision_dim)
+    check_like({"plans/latents": np.zeros(shape, np.float32)}, arrays)
+    return Plans(hierarchy, arrays["plans/latents"])

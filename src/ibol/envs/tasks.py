@@ -187,6 +187,8 @@ class ImitationEnv(TaskEnv):
         if horizon not in (None, steps):
             raise IbolError(f"horizon is {horizon!r}, but the paths in {imitation_set} have {steps} steps")
         super().__init__(task, make_body, target_dim=count * size, horizon=steps, **options)
+        if size != len(self.location_dims):
+            raise IbolError(f"the paths in {imitation_set} have {size} dimensions, but {task.robot} moves in others")
 
     def distance(self, returns: NDArray[np.floating]) -> NDArray[np.floating]:
         """The root of the mean squared distance to the path."""
@@ -228,8 +230,12 @@ def load_paths(file: Path, robot: str) -> tuple[NDArray[np.float64], int]:
     if not file.exists():
         raise IbolError(f"there is no imitation set {file}: make one with 'ibol imitation-set RUN... --output FILE'")
     arrays, meta = checkpoint.load(file)
-    if "imitation_set" not in meta:
+    about, paths = meta.get("imitation_set", {}), arrays.get("locations", np.zeros(0))
+    env, every = (about.get("env"), about.get("every")) if isinstance(about, dict) else (None, None)
+    # Places at the start and later ones, of at least one path.
+    whole = paths.ndim == 3 and paths.dtype.kind == "f" and min(paths.shape) > 0 and paths.shape[1] > 1
+    if type(every) is not int or every < 1 or not whole or not np.isfinite(paths).all():
         raise IbolError(f"{file} is no imitation set: make one with 'ibol imitation-set RUN... --output FILE'")
-    if meta["imitation_set"]["env"] != robot:
-        raise IbolError(f"the paths in {file} are those of {meta['imitation_set']['env']}, but the robot is {robot}")
-    return arrays["locations"][:, 1:].astype(np.float64), int(meta["imitation_set"]["every"])
+    if env != robot:
+        raise IbolError(f"the paths in {file} are those of {env!s:.100}, but the robot is {robot}")
+    return paths[:, 1:].astype(np.float64), every

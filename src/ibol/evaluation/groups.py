@@ -13,13 +13,12 @@ from typing import Any
 
 from ibol.downstream.hierarchy import SET_COPY, SKILLS_COPY
 from ibol.envs import ENVS
-from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
-from ibol.linearizer.policy import LinearizerDescription
+from ibol.linearizer.policy import describe, provenance_of
 from ibol.runs import checkpoint
-from ibol.runs.directory import RunDirectory, settings_from_json
+from ibol.runs.directory import RunDirectory
 from ibol.skills.policy import LINEARIZER_FILE
-from ibol.training.launch import find
+from ibol.training.launch import find, open_run
 
 Identity = dict[str, Any]
 _WATCHED = ("evaluate_every", "evaluation_trajectories", "evaluation_episodes", "num_threads")
@@ -53,7 +52,7 @@ def group_runs(paths: Sequence[Path]) -> list[Group]:
     identities: dict[str, Identity] = {}
     names: dict[str, tuple[str, str]] = {}
     for path in paths:
-        run = RunDirectory.open(path)
+        run = open_run(path)
         identity = identity_of(run)
         key = json.dumps([run.config["env"], identity], sort_keys=True)
         members.setdefault(key, []).append(run)
@@ -70,14 +69,13 @@ def identity_of(run: RunDirectory) -> Identity:
     """Everything that was set and changes what a run learns, by name; `skills X` and `linearizer X` are those below."""
     config = run.config
     identity = {"method": run.method, "preset": config["preset"]}
-    env_settings = settings_from_json(EnvSettings, config["env_settings"])
-    identity |= _counted(config["settings"]) | _counted(dataclasses.asdict(env_settings))
+    identity |= _counted(config["settings"]) | _counted(config["env_settings"])
     if run.command == "discover":
         identity |= _below("linearizer", *_linearizer(run))
     if run.command == "downstream":
         identity["imitation_set"] = _imitation_set(run)
         if identity["skills"] != "none":
-            skills = identity_of(RunDirectory.open(run.path / SKILLS_COPY))
+            skills = identity_of(open_run(run.path / SKILLS_COPY))
             identity |= _below("skills", skills["method"], skills)
     return identity
 
@@ -91,7 +89,7 @@ def method_name(run: RunDirectory) -> str:
     if run.command == "downstream":
         if settings["skills"] == "none":
             return "SAC"
-        chosen = method_name(RunDirectory.open(run.path / SKILLS_COPY))
+        chosen = method_name(open_run(run.path / SKILLS_COPY))
         return chosen if settings["controller"] == "sac" else f"{chosen} planner"
     if run.command != "discover":
         return find(run.method).title
@@ -174,11 +172,13 @@ def _linearizer(run: RunDirectory) -> tuple[str, Identity]:
     if source == "none":
         return "none", {}
     _, header = checkpoint.load(run.path / LINEARIZER_FILE, lambda name: False)
-    made = header["provenance"]
-    source = made.get("source", source).partition(":")[0]
-    description = dataclasses.asdict(LinearizerDescription.from_json(header["linearizer"]))
+    made = provenance_of(run.path / LINEARIZER_FILE)
+    source = str(made.get("source", source)).partition(":")[0]
+    description = dataclasses.asdict(describe(header, run.path / LINEARIZER_FILE))
+    settings = made.get("settings")
     identity = {"preset": made["preset"]} if "preset" in made else {}
-    identity |= _counted(made.get("settings", {})) | _counted(description.pop("env_settings")) | description
+    identity |= _counted(settings if isinstance(settings, dict) else {})
+    identity |= _counted(description.pop("env_settings")) | description
     identity = json.loads(json.dumps(identity))  # lists for tuples, as in config.json
     return "bundled" if source in ("bundled", run.config["env"]) else "trained", identity
 

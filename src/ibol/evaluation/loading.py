@@ -15,7 +15,7 @@ from ibol.errors import IbolError
 from ibol.runs import checkpoint
 from ibol.runs.directory import RunDirectory
 from ibol.skills.policy import Skills
-from ibol.training.launch import load_agent
+from ibol.training.launch import agent_of, open_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def load_run(run: Run) -> LoadedRun:
         return run
     if not isinstance(run, Path):
         raise IbolError(f"{run!r} is no run: give the path of a run directory, or a run that is loaded")
-    return LoadedRun(RunDirectory.open(run), load_agent(run))
+    return LoadedRun(directory := open_run(run), agent_of(directory))
 
 
 def load_runs(runs: Sequence[Run]) -> list[LoadedRun]:

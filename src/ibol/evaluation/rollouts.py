@@ -5,7 +5,7 @@ episodes are the first ones of a file, more are simulated after them. What does 
 damaged, is simulated again; in a directory that cannot be written nothing is kept.
 """
 
-import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +19,9 @@ from ibol.bounds import whole_number
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.loading import Run, load_run
 from ibol.learners.rollout import Act, Trajectories, collect
-from ibol.runs import checkpoint
+from ibol.runs import checkpoint, files
 from ibol.runs.directory import versions
+from ibol.runs.files import LinkError
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive, generator
 from ibol.skills.latents import SHOWN, Prior
@@ -139,9 +140,13 @@ def skill_rollouts(
             progress.advance(len(batch.lengths))
     locations, returns, lengths = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     rollouts = Rollouts(latents, locations, returns, lengths, skills.prior)
-    with contextlib.suppress(OSError, IbolError):  # a run that cannot be written is as good as any other
-        file.parent.mkdir(exist_ok=True)
+    try:
+        files.folder(run.path, file.parent.name)
         checkpoint.save(file, {name: getattr(rollouts, name) for name in _ARRAYS}, key)
+    except LinkError as error:
+        warnings.warn(f"{error}; the roll-outs are not kept", RuntimeWarning, stacklevel=2)
+    except (OSError, IbolError):  # a run that cannot be written is as good as any other
+        pass
     return rollouts
 
 
@@ -206,5 +211,7 @@ def _load(file: Path, key: dict[str, Any], prior: Prior, latents: NDArray[np.flo
         kept = Rollouts(**arrays, prior=prior)
     except (IbolError, TypeError):
         return None
-    common = min(len(kept.latents), len(latents))
-    return kept if kept_key == key and np.array_equal(kept.latents[:common], latents[:common]) else None
+    count, common = len(kept.latents), min(len(kept.latents), len(latents))
+    shapes = [kept.returns.shape, kept.lengths.shape, (*kept.locations.shape[:1], *kept.locations.shape[2:])]
+    fits = shapes == [(count,), (count,), (count, len(key["state_dims"]))]
+    return kept if kept_key == key and fits and np.array_equal(kept.latents[:common], latents[:common]) else None

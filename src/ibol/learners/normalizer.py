@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ibol.bounds import whole_number
 from ibol.envs import ROBOTS, make
 from ibol.envs.settings import EnvSettings
+from ibol.runs.checkpoint import BadCheckpoint, check_like
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import generator
 
@@ -50,10 +51,13 @@ class Normalizer:
         return {"normalizer/mean": self.mean, "normalizer/var": self.var}
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[np.float64]]) -> "Normalizer":
-        """The normaliser of a checkpoint."""
-        made = cls(0)
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], dim: int) -> "Normalizer":
+        """The normaliser of a checkpoint, for states of `dim` dimensions."""
+        made = cls(dim)
+        check_like(made.state(), arrays)
         made.mean, made.var = arrays["normalizer/mean"], arrays["normalizer/var"]
+        if (made.var < 0).any():
+            raise BadCheckpoint("a variance of the normaliser in the checkpoint is negative")
         return made
 
     @property

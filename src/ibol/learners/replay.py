@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol import memory
-from ibol.errors import IbolError
+from ibol.runs.checkpoint import BadCheckpoint
 
 Columns = dict[str, NDArray[Any]]
 
@@ -22,6 +22,7 @@ class Replay:
         self.capacity = capacity
         self.size = 0
         self.position = 0
+        self._overwritten: list[tuple[NDArray[np.int64], Columns]] = []  # since `state`, the last one at the end
         self._columns: Columns = {name: np.zeros((capacity, *shape), np.float32) for name, shape in widths.items()}
 
     def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -29,6 +30,7 @@ class Replay:
         count = len(next(iter(columns.values())))
         kept = min(count, self.capacity)
         rows = (self.position + np.arange(count - kept, count)) % self.capacity
+        self._overwritten.append((rows, {name: values[rows] for name, values in self._columns.items()}))
         for name, values in columns.items():
             self._columns[name][rows] = values[count - kept :]
         self.position = (self.position + count) % self.capacity
@@ -40,19 +42,33 @@ class Replay:
         return {name: values[rows] for name, values in self._columns.items()}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything needed to continue, as arrays."""
+        """Everything needed to continue, as arrays: views, which `restore` mends after later changes."""
+        self._overwritten = []
         filled = {name: values[: self.size] for name, values in self._columns.items()}
         return {"position": np.array(self.position), **filled}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what `state` gave."""
-        sizes = {len(values) for name, values in state.items() if name != "position"}
-        if len(sizes) != 1 or max(sizes) > self.capacity:
-            raise IbolError(f"the saved replay buffer holds {sizes} transitions, but this one takes {self.capacity}")
-        self.size = sizes.pop()
-        self.position = int(state["position"])
+        size, position = self._check(state)
+        for rows, before in reversed(self._overwritten):
+            for name, values in before.items():
+                self._columns[name][rows] = values
+        self._overwritten = []
+        self.size, self.position = size, position
         for name, values in self._columns.items():
-            values[: self.size] = state[name]
+            values[:size] = state[name]
+
+    def _check(self, state: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+        """Size and position of a state that fits into this buffer."""
+        shapes = {name: values.shape for name, values in state.items() if name != "position"}
+        size = max((shape[0] for shape in shapes.values() if shape), default=0)
+        if shapes != {name: (size, *values.shape[1:]) for name, values in self._columns.items()}:
+            raise BadCheckpoint("the replay buffer in the checkpoint has other columns than these settings need")
+        position: Any = state["position"].tolist() if "position" in state else None
+        full = size == self.capacity  # until then it goes on where it ends
+        if size > self.capacity or position not in (range(size) if full else (size,)):
+            raise BadCheckpoint(f"the replay buffer in the checkpoint has {size} transitions and position {position}")
+        return size, int(position)
 
     def num_bytes(self) -> int:
         """Bytes of a full buffer."""

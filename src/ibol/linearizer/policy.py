@@ -11,9 +11,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from ibol.bounds import array
-from ibol.envs import Env
-from ibol.envs.settings import EnvSettings
+from ibol import trust
+from ibol.bounds import Count, Natural, array
+from ibol.envs import ROBOTS, Env
+from ibol.envs.settings import EnvSettings, check_dims, env_settings_of
 from ibol.errors import IbolError, unknown
 from ibol.learners.normalizer import Normalizer
 from ibol.learners.rollout import Act, Trajectories, collect
@@ -36,21 +37,25 @@ class LinearizerDescription:
     """What a linearizer was made for; kept with its weights."""
 
     env: str
-    state_dim: int
-    action_dim: int
-    goal_dim: int
-    location_dims: tuple[int, ...]
-    macro_length: int
-    hidden: tuple[int, ...]
+    state_dim: Count
+    action_dim: Count
+    goal_dim: Count
+    location_dims: tuple[Natural, ...]
+    macro_length: Count
+    hidden: tuple[Count, ...]
     layer_norm: bool
     env_settings: EnvSettings
     frame: Literal["world", "goal"] = "world"
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "LinearizerDescription":
+    def from_json(cls, values: dict[str, Any], where: str) -> "LinearizerDescription":
         """Undo `dataclasses.asdict`."""
-        nested = {**values, "env_settings": settings_from_json(EnvSettings, values["env_settings"])}
-        return settings_from_json(cls, nested)
+        nested = {**values, "env_settings": env_settings_of(values, where)}
+        made = settings_from_json(cls, nested, where)
+        check_dims(where, made.state_dim, location_dims=made.location_dims)
+        if made.goal_dim > made.state_dim or (made.frame == "goal" and made.env not in ROBOTS):
+            raise IbolError(f"{where}: a linearizer of {made.env} cannot have this goal space")
+        return made
 
     def policy_template(self) -> TanhGaussianPolicy:
         """A policy of the right shape."""
@@ -122,7 +127,7 @@ class Linearizer:
 
     def make_env(self, num_envs: int) -> Env:
         """A batch of the environment that it was trained in."""
-        return self.description.env_settings.make(self.env, num_envs)
+        return self.description.env_settings.make_for(self.description, num_envs)
 
     def arrays(self) -> Arrays:
         """Weights and normaliser by name."""
@@ -180,25 +185,36 @@ def provenance_of(source: str | Path) -> dict[str, Any]:
         config = RunDirectory.open(path).config
         return {"source": str(source), **{name: config[name] for name in ("preset", "seed", "settings")}}
     if path.is_file():
-        return dict(checkpoint.load(path, lambda name: False)[1]["provenance"])
+        return dict(checkpoint.load(path, lambda name: False)[1].get("provenance") or {})
     return {"source": str(source)}
 
 
 def _from_file(path: Path) -> Linearizer:
     arrays, meta = checkpoint.load(path)
-    if "linearizer" not in meta:
+    with checkpoint.fitting(arrays, path):
+        return assemble(describe(meta, path), arrays)
+
+
+def describe(header: dict[str, Any], path: Path) -> LinearizerDescription:
+    """What the header of a linearizer's file says of it; its environment must be a known or a trusted one."""
+    values = header.get("linearizer")
+    if not isinstance(values, dict):
         raise IbolError(f"{path} holds no linearizer")
-    return assemble(LinearizerDescription.from_json(meta["linearizer"]), arrays)
+    trust.check_env(values.get("env"), path)
+    return LinearizerDescription.from_json(values, str(path))
 
 
 def _from_run(run: RunDirectory) -> Linearizer:
     if run.command != "linearize":
         raise IbolError(f"{run.path} is a run of 'ibol {run.command}', not of 'ibol linearize'")
-    arrays, _ = run.load_checkpoint(lambda name: name.startswith((POLICY_PREFIX, "normalizer/")))
-    return assemble(LinearizerDescription.from_json(run.config["linearizer"]), arrays)
+    description = LinearizerDescription.from_json(
+        run.described("linearizer"), f"linearizer in {run.path / 'config.json'}"
+    )
+    wanted = lambda name: name.startswith((POLICY_PREFIX, "normalizer/"))  # noqa: E731
+    return run.use_checkpoint(lambda arrays: assemble(description, arrays), wanted)[0]
 
 
 def assemble(description: LinearizerDescription, arrays: Arrays) -> Linearizer:
     """A linearizer from its arrays; they must fit its description."""
     policy = checkpoint.unflatten(description.policy_template(), arrays, POLICY_PREFIX)
-    return Linearizer(description, policy, Normalizer.from_state(arrays))
+    return Linearizer(description, policy, Normalizer.from_state(arrays, description.state_dim))

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol import trust
 from ibol.bounds import Count, Natural, NonNegative
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
@@ -25,7 +26,7 @@ from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information
 from ibol.metrics.locations import location_spread
 from ibol.nn.networks import BetaPolicy
-from ibol.runs import checkpoint
+from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
 from ibol.skills.latents import Gaussian, Prior
@@ -125,7 +126,7 @@ class World:
 
     def keep_linearizer(self, directory: Path) -> None:
         """Put the linearizer beside the run's checkpoints, so that the run can be moved and used alone."""
-        file = directory / LINEARIZER_FILE
+        file = files.inside(directory, LINEARIZER_FILE)
         if self.linearizer is not None and self.config.linearizer != str(file):  # a resumed run has its own already
             self.linearizer.save(file, provenance_of(self.config.linearizer))
 
@@ -206,14 +207,13 @@ class DiscoveryTrainer(Trainer):
             self.agent(),
             trajectories=self.config.evaluation_trajectories,
             seed=derive(self.seed, "evaluation", epoch),
-            picture=None if self.pictures is None else self.pictures / f"epoch-{epoch + 1:06d}.png",
+            picture=None if self.pictures is None else files.inside(self.pictures, f"epoch-{epoch + 1:06d}.png"),
             title=f"{self.title} on {self.world.name} after {epoch + 1} epochs",
         )
 
     def prepare(self, directory: Path) -> None:
         """Put the linearizer into the run, and the pictures."""
-        self.pictures = directory / "pictures"
-        self.pictures.mkdir(exist_ok=True)
+        self.pictures = files.folder(directory, "pictures")
         self.world.keep_linearizer(directory)
 
     def describe(self) -> dict[str, Any]:
@@ -244,7 +244,8 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
         return None
     name, _, seed = source.partition(":")
     if name != "bundled":
-        found = load_linearizer(source)
+        with trust.envs(env):  # the user named it
+            found = load_linearizer(source)
     elif env not in bundled():
         raise IbolError(
             f"no linearizer is bundled for {env} (there are {', '.join(bundled())}): train one with "

@@ -4,6 +4,7 @@ An epoch collects whole episodes with the current policy, then takes a fixed num
 buffer or, without one, on the epoch's own transitions.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ibol.bounds import Count, Natural, array
 from ibol.envs import Env, sizes
-from ibol.envs.settings import EnvSettings
+from ibol.envs.settings import EnvSettings, check_dims
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, find_normalizer, omit
 from ibol.learners.rollout import Trajectories, collect
@@ -162,16 +163,33 @@ class SACPolicy:
         return self.env_settings.make(self.env, num_envs)
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    """What config.json says of the policy."""
+
+    state_dim: Count
+    action_dim: Count
+    omitted: tuple[Natural, ...]
+
+
+_SIZES = tuple(field.name for field in dataclasses.fields(_Sizes))
+
+
 def load_policy(run: RunDirectory) -> SACPolicy:
     """The policy of the run's newest good checkpoint."""
-    arrays, _ = run.load_checkpoint(lambda name: name.startswith(("learner/policy/", "normalizer/")))
-    config = settings_from_json(SACConfig, run.config["settings"])
-    env_settings = settings_from_json(EnvSettings, run.config["env_settings"])
-    state_dim, action_dim = run.config["state_dim"], run.config["action_dim"]
-    template = sac.TanhGaussianPolicy(state_dim, action_dim, config.hidden, jax.random.key(0), config.layer_norm)
-    network = checkpoint.unflatten(template, arrays, "learner/policy/")
-    normalizer, omitted = Normalizer.from_state(arrays), tuple(run.config["omitted"])
-    return SACPolicy(run.config["env"], env_settings, network, normalizer, omitted)
+    config, env_settings = run.settings(SACConfig), run.settings(EnvSettings, "env_settings")
+    file = str(run.path / "config.json")
+    about = settings_from_json(_Sizes, {name: run.config[name] for name in _SIZES if name in run.config}, file)
+    check_dims(file, about.state_dim, omitted=about.omitted)
+
+    def assemble(arrays: Arrays) -> SACPolicy:
+        inputs, actions = about.state_dim, about.action_dim
+        template = sac.TanhGaussianPolicy(inputs, actions, config.hidden, jax.random.key(0), config.layer_norm)
+        network = checkpoint.unflatten(template, arrays, "learner/policy/")
+        normalizer = Normalizer.from_state(arrays, about.state_dim)
+        return SACPolicy(run.config["env"], env_settings, network, normalizer, about.omitted)
+
+    return run.use_checkpoint(assemble, lambda name: name.startswith(("learner/policy/", "normalizer/")))[0]
 
 
 METHOD = Method("SAC", SACConfig, SACTrainer, load_policy)

@@ -2,6 +2,7 @@
 
 RUN/config.json               everything needed to rebuild the run, with the versions that made it
 RUN/metrics.jsonl             one JSON object for each epoch; fields that start with `time/` are wall-clock
+RUN/metrics.damaged-*.jsonl   what it was before damaged lines were left out
 RUN/checkpoints/*.safetensors the last few states, named by the number of epochs done
 RUN/linearizer.safetensors    what the skills of a discovery stand on
 RUN/pictures/*.png            where they went while they were learned
@@ -12,27 +13,50 @@ RUN/tensorboard/              the metrics again, with --tensorboard
 
 import dataclasses
 import fcntl
+import itertools
 import json
+import os
 import platform
 import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ibol import bounds, trust
+from ibol.bounds import Natural
 from ibol.errors import IbolError, unknown
-from ibol.runs import checkpoint
+from ibol.memory import TooLarge
+from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays, BadCheckpoint
 
 Settings = TypeVar("Settings")
+Made = TypeVar("Made")
 _PACKAGES = ("ibol", "mujoco", "jax", "equinox", "optax", "gymnasium", "numpy")
 _BEGINNING = (".lock", "checkpoints", ".config.json.tmp")  # what a process that was killed at once may leave
 _FILES = ("config.json", "metrics.jsonl", "linearizer.safetensors", "imitation.safetensors")
 _FOLDERS = ("checkpoints", "pictures", "evaluation", "skills", "tensorboard")
 _CHECKPOINT_NAME = "epoch-{:010d}.safetensors"
+_MOST_CONFIG, _MOST_METRICS = 2**24, 2**30  # bytes, far more than any run needs
+
+
+@dataclass(frozen=True)
+class _Config:
+    """What config.json has to say of any run; what else is in it belongs to the method."""
+
+    command: str
+    method: str
+    env: str
+    preset: str
+    seed: Natural
+    settings: dict[str, Any]
+    env_settings: dict[str, Any]
+    run_settings: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
 
 
 class RunDirectory:
@@ -66,11 +90,11 @@ class RunDirectory:
         try:
             path.mkdir(parents=True, exist_ok=True)
             with run.locked():
-                for name in _FILES:
-                    (path / name).unlink(missing_ok=True)
-                for name in _FOLDERS:
-                    if (path / name).exists():
-                        shutil.rmtree(path / name)
+                for old in [files.inside(path, name) for name in (*_FILES, *_FOLDERS)]:
+                    if old.is_dir():
+                        shutil.rmtree(old)
+                    else:
+                        old.unlink(missing_ok=True)
                 run._checkpoints.mkdir()
                 run.save_config()
         except OSError as error:
@@ -94,89 +118,164 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
-        """The run that `path` holds."""
+        """The run that `path` holds; its environment must be a known or a trusted one."""
         file = path / "config.json"
-        if not file.exists():
-            raise IbolError(f"{path} holds no run: there is no {file}")
         try:
-            config = json.loads(file.read_text())
-            if "method" not in config:  # before 0.2 the method was called the command
-                config["method"] = config["command"]
-                config["command"] = "discover" if "skills" in config else config["command"]
-            for name in ("command", "method", "env", "preset", "seed", "settings", "env_settings"):
-                config[name]
-        except KeyError as error:
-            raise IbolError(f"{file} is not the configuration of a run: it has no {error}") from None
-        except (OSError, ValueError, TypeError) as error:
+            config = json.loads(files.read(file, _MOST_CONFIG))
+        except FileNotFoundError:
+            raise IbolError(f"{path} holds no run: there is no {file}") from None
+        except (OSError, ValueError, RecursionError) as error:
             raise IbolError(f"{file} is not the configuration of a run ({error})") from None
+        if not isinstance(config, dict):
+            raise IbolError(f"{file} is not the configuration of a run: it is no JSON object")
+        if "method" not in config and "command" in config:  # before 0.2 the method was called the command
+            config["method"] = config["command"]
+            config["command"] = "discover" if "skills" in config else config["command"]
+        known = [field.name for field in dataclasses.fields(_Config)]
+        settings_from_json(_Config, {name: config[name] for name in known if name in config}, str(file))
+        if not config["preset"].isprintable():
+            raise IbolError(f"the preset in {file} is {config['preset']!r}, which is no name of a preset")
+        trust.check_env(config["env"], file)
         return cls(path, config)
+
+    def settings(self, kind: type[Settings], name: str = "settings") -> Settings:
+        """A part of config.json as the dataclass that describes it."""
+        return settings_from_json(kind, self.config[name], f"{name} in {self.path / 'config.json'}")
+
+    def described(self, name: str) -> dict[str, Any]:
+        """What config.json says of the skills or the linearizer of the run, which are of the run's environment."""
+        values = self.config.get(name)
+        if not isinstance(values, dict) or values.get("env") != self.config["env"]:
+            raise IbolError(f"{self.path / 'config.json'} has no description of {name} in {self.config['env']}")
+        return values
 
     def save_config(self) -> None:
         """Write config.json, all of it or nothing."""
-        checkpoint.replace_text(self.path / "config.json", json.dumps(self.config, indent=2) + "\n")
+        content = json.dumps(self.config, indent=2) + "\n"
+        files.replace_bytes(files.inside(self.path, "config.json"), content.encode())
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Be the only process that writes here; the system lets go of the lock if this process dies."""
-        with (self.path / ".lock").open("w") as lock:
+        try:
+            lock = files.open_inside(self.path, ".lock", os.O_RDWR)
+        except OSError as error:
+            raise IbolError(f"cannot write to {self.path}: {error.strerror}") from None
+        with open(lock, "w"):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise IbolError(f"another process is training in {self.path}: wait for it or stop it") from None
             yield
 
+    def check_links(self) -> None:
+        """Refuse to write into a run with a symbolic link where something may be written."""
+        for name in _FILES:
+            files.inside(self.path, name)
+        for name in _FOLDERS:
+            for directory, folders, names in os.walk(files.inside(self.path, name)):
+                for entry in (*folders, *names):
+                    if not entry.endswith(".tmp"):  # those are deleted, not written to
+                        files.inside(Path(directory), entry)
+
     # Metrics.
 
     def log(self, row: Mapping[str, Any]) -> None:
         """Append one epoch's numbers."""
         try:
-            with (self.path / "metrics.jsonl").open("a") as file:
+            descriptor = files.open_inside(self.path, "metrics.jsonl", os.O_WRONLY | os.O_APPEND)
+            with open(descriptor, "w") as file:
                 file.write(json.dumps(row) + "\n")
         except OSError as error:
             raise IbolError(f"could not write {self.path / 'metrics.jsonl'}: {error.strerror}") from None
 
-    def metrics(self) -> Iterator[dict[str, Any]]:
-        """The logged epochs in order; a last line that was cut off is left out."""
+    def metrics(self) -> list[dict[str, float]]:
+        """The logged epochs in order; says which are missing because lines were damaged."""
+        rows, _ = self._read_metrics()
+        missing = sorted(set(range(1, rows[-1]["epoch"] if rows else 1)) - {row["epoch"] for row in rows})
+        if missing:
+            warnings.warn(
+                f"{self.path / 'metrics.jsonl'} lacks {len(missing)} epochs between {missing[0]} and {missing[-1]}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return rows
+
+    def _read_metrics(self) -> tuple[list[dict[str, Any]], int]:
+        """The good rows, one for each epoch, and the number of bad lines; a last one without its end is neither."""
         file = self.path / "metrics.jsonl"
         if not file.exists():
-            return
-        for line in file.read_text().splitlines(keepends=True):
-            if not line.endswith("\n"):
-                return
-            try:
-                yield json.loads(line)
-            except ValueError:
-                raise IbolError(f"{file} is damaged: not all of its lines are JSON") from None
+            return [], 0
+        *lines, _ = files.read(file, _MOST_METRICS).split(b"\n")
+        rows = [_metrics_row(line) for line in lines]
+        good = {row["epoch"]: row for row in rows if row is not None}
+        if bad := len(rows) - len(good):
+            warnings.warn(
+                f"{bad} of {len(lines)} lines of {file} are damaged or repeated and left out",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return [good[epoch] for epoch in sorted(good)], bad
 
     def forget_metrics_after(self, epoch: int) -> None:
         """Drop what an interrupted run logged beyond its last checkpoint: those epochs are run again."""
-        kept = [json.dumps(row) + "\n" for row in self.metrics() if row["epoch"] <= epoch]
-        checkpoint.replace_text(self.path / "metrics.jsonl", "".join(kept))
+        file = files.inside(self.path, "metrics.jsonl")
+        rows, bad = self._read_metrics()
+        if bad:
+            numbered = (self.path / f"metrics.damaged-{number}.jsonl" for number in itertools.count(1))
+            shutil.copyfile(file, next(place for place in numbered if not place.is_symlink() and not place.exists()))
+        kept = [json.dumps(row) + "\n" for row in rows if row["epoch"] <= epoch]
+        if len(kept) < epoch:
+            warnings.warn(
+                f"{file} lacks {epoch - len(kept)} of the {epoch} epochs before the checkpoint",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        files.replace_bytes(file, "".join(kept).encode())
 
     # Checkpoints.
 
     def save_checkpoint(self, epoch: int, arrays: Arrays, *, keep: int) -> None:
         """Save the state after `epoch` epochs and delete all but the last `keep` checkpoints."""
-        checkpoint.save(self._checkpoints / _CHECKPOINT_NAME.format(epoch), arrays, {"epoch": epoch})
-        for old in self.checkpoints()[:-keep]:
-            old.unlink()
+        try:
+            place = files.folder(self.path, "checkpoints")
+            if (self.path / "metrics.jsonl").exists():  # a checkpoint is to find the rows before it
+                files.sync(self.path / "metrics.jsonl")
+            checkpoint.save(place / _CHECKPOINT_NAME.format(epoch), arrays, {"epoch": epoch})
+            for old in self.checkpoints()[:-keep]:
+                old.unlink()
+        except OSError as error:
+            raise IbolError(f"could not write a checkpoint into {self.path}: {error.strerror}") from None
 
     def checkpoints(self) -> list[Path]:
         """Checkpoint files, oldest first."""
         return sorted(self._checkpoints.glob("epoch-*.safetensors"))
 
-    def load_checkpoint(self, wanted: Callable[[str], bool] = lambda name: True) -> tuple[Arrays, int]:
-        """The arrays whose names are `wanted`, and the epoch, of the newest good checkpoint."""
-        files = self.checkpoints()
-        for file in reversed(files):
+    def use_checkpoint(
+        self, use: Callable[[Arrays], Made], wanted: Callable[[str], bool] = lambda name: True
+    ) -> tuple[Made, int]:
+        """What `use` makes of the newest good checkpoint's arrays with `wanted` names, and the epochs done there.
+
+        A checkpoint is bad if it is damaged or if `use` raises `BadCheckpoint`: that is said, and the one before it
+        is taken.
+        """
+        kept = self.checkpoints()
+        for file in reversed(kept):
             try:
                 arrays, meta = checkpoint.load(file, wanted)
-                return arrays, int(meta["epoch"])
-            except BadCheckpoint as error:
+                if file.name != _CHECKPOINT_NAME.format(epoch := _whole(meta.get("epoch"))):
+                    raise BadCheckpoint(f"the checkpoint {file} says that it is of epoch {meta.get('epoch')!r:.100}")
+                with checkpoint.fitting(arrays, self.path):
+                    return use(arrays), epoch
+            except (BadCheckpoint, TooLarge) as error:
                 warnings.warn(f"{error}; falling back to the checkpoint before it", RuntimeWarning, stacklevel=2)
-        if files:
-            raise IbolError(f"none of the {len(files)} checkpoints in {self._checkpoints} can be used")
+        if kept:
+            raise IbolError(f"none of the {len(kept)} checkpoints in {self._checkpoints} can be used")
         raise IbolError(f"{self.path} has no checkpoint yet")
+
+    def load_checkpoint(self, wanted: Callable[[str], bool] = lambda name: True) -> tuple[Arrays, int]:
+        """The arrays whose names are `wanted`, and the epochs done, of the newest checkpoint that is not damaged."""
+        return self.use_checkpoint(lambda arrays: arrays, wanted)
 
     @property
     def _checkpoints(self) -> Path:
@@ -184,20 +283,48 @@ class RunDirectory:
 
     def clean(self) -> None:
         """Remove what a killed process left half-written."""
-        for leftover in [*self.path.glob(".*.tmp"), *self._checkpoints.glob(".*.tmp")]:
+        for leftover in [*self.path.glob(".*.tmp"), *files.inside(self.path, "checkpoints").glob(".*.tmp")]:
             leftover.unlink()
 
 
-def settings_from_json(kind: type[Settings], values: dict[str, Any]) -> Settings:
-    """A settings dataclass from JSON, whose lists become tuples again; a setting that it does not know is an error."""
-    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+def settings_from_json(kind: type[Settings], values: Mapping[str, Any], where: str) -> Settings:
+    """A dataclass from JSON, whose lists become tuples again; types and bounds are checked as everywhere.
+
+    A value that it does not know, or one that is missing, is an error, which names `where` they are from.
+    """
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    known = {field.name for field in fields}
     for name in values:
         if name not in known:
-            raise unknown("setting", name, known, hint=" (was the run made by another version?)")
-    values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-    if values.get("normalizer") == "preset":  # how runs before 0.2 said it
-        values["normalizer"] = "fixed"
-    return kind(**values)
+            raise unknown("setting", name, known, hint=f" (in {where}; was it made by another version?)")
+    for entry in fields:
+        needed = entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
+        if needed and entry.name not in values:
+            raise IbolError(f"{where} has no {entry.name}")
+    given = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+    if given.get("normalizer") == "preset":  # how runs before 0.2 said it
+        given["normalizer"] = "fixed"
+    made = kind(**given)
+    try:
+        bounds.check(made)
+    except IbolError as error:
+        raise IbolError(f"{where}: {error}") from None
+    return made
+
+
+def _metrics_row(line: bytes) -> dict[str, Any] | None:
+    """One epoch's numbers, or nothing if that is not what the line holds."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    numbers = isinstance(row, dict) and all(type(value) in (int, float) for value in row.values())
+    return row if numbers and _whole(row.get("epoch")) > 0 else None
+
+
+def _whole(value: Any) -> int:
+    """A whole number that is not negative, or -1."""
+    return value if type(value) is int and value >= 0 else -1
 
 
 def versions() -> dict[str, str]:

@@ -5,7 +5,6 @@ latents = skills.sample_latents(100, seed=0)         # (100, d), from N(0, I)
 found = skills.rollout(latents, seed=0)              # found.states (100, horizon + 1, n), found.lengths (100,)
 """
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibol import memory
-from ibol.bounds import array, whole_number
+from ibol.bounds import Count, Natural, array, whole_number
 from ibol.envs import Env
-from ibol.envs.settings import EnvSettings
+from ibol.envs.settings import EnvSettings, check_dims, env_settings_of
 from ibol.errors import IbolError
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, omit
@@ -26,7 +25,7 @@ from ibol.learners.sac import Policy
 from ibol.linearizer.env import squeeze_y
 from ibol.linearizer.policy import Distortion, Linearizer, load_linearizer
 from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy
-from ibol.runs import checkpoint
+from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.seeding import derive, generator
@@ -47,28 +46,30 @@ class SkillDescription:
 
     env: str
     env_settings: EnvSettings
-    state_dim: int
-    action_dim: int
+    state_dim: Count
+    action_dim: Count
     """Dimensions of what the skill policy answers: a goal for the linearizer, or an action without one."""
-    latent_dim: int
-    location_dims: tuple[int, ...]
-    omitted: tuple[int, ...]
+    latent_dim: Count
+    location_dims: tuple[Natural, ...]
+    omitted: tuple[Natural, ...]
     """State dimensions that the skill policy does not see."""
-    hidden: tuple[int, ...]
+    hidden: tuple[Count, ...]
     policy: Literal["beta", "tanh_gaussian"] = "beta"
     layer_norm: bool = False
     linearized: bool = True
-    distortion: str = "none"
+    distortion: Literal["none", "squeeze_y"] = "none"
     prior: PriorName = "gaussian"
     """What latents are drawn from."""
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "SkillDescription":
+    def from_json(cls, values: dict[str, Any], where: str) -> "SkillDescription":
         """Undo `dataclasses.asdict`."""
-        nested = {**values, "env_settings": settings_from_json(EnvSettings, values["env_settings"])}
+        nested = {**values, "env_settings": env_settings_of(values, where)}
         if nested.pop("discrete", False):  # how runs before 0.2 said it
             nested["prior"] = OneHot.name
-        return settings_from_json(cls, nested)
+        made = settings_from_json(cls, nested, where)
+        check_dims(where, made.state_dim, location_dims=made.location_dims, omitted=made.omitted)
+        return made
 
     def policy_template(self) -> Policy:
         """A policy of the right shape."""
@@ -168,7 +169,7 @@ class Skills:
 
     def make_env(self, num_envs: int) -> Env:
         """A batch of the environment that they were discovered in."""
-        return self.description.env_settings.make(self.env, num_envs)
+        return self.description.env_settings.make_for(self.description, num_envs)
 
 
 def load_skills(run: str | Path) -> Skills:
@@ -180,25 +181,35 @@ def skills_of(run: RunDirectory) -> Skills:
     """The skills of the run's newest good checkpoint."""
     if "skills" not in run.config:
         raise IbolError(f"{run.path} is a run of 'ibol {run.command}' and holds no skills")
-    description = SkillDescription.from_json(run.config["skills"])
-    arrays, _ = run.load_checkpoint(lambda name: name.startswith((SKILLS_PREFIX, "normalizer/")))
+    description = describe(run)
     linearizer = load_linearizer(run.path / LINEARIZER_FILE) if description.linearized else None
-    return assemble(description, arrays, linearizer)
+    if linearizer is not None and (linearizer.env, linearizer.goal_dim) != (description.env, description.action_dim):
+        raise IbolError(f"{run.path / LINEARIZER_FILE} is not the linearizer of the skills in {run.path}")
+    return run.use_checkpoint(lambda arrays: assemble(description, arrays, linearizer), _is_of_skills)[0]
+
+
+def describe(run: RunDirectory) -> SkillDescription:
+    """What the skills of a run were made for."""
+    where = f"skills in {run.path / 'config.json'}"
+    return SkillDescription.from_json(run.described("skills"), where)
+
+
+def _is_of_skills(name: str) -> bool:
+    return name.startswith((SKILLS_PREFIX, "normalizer/"))
 
 
 def copy_skills(source: Path, copy: Path) -> None:
     """Put all that `load_skills` needs of a run of 'ibol discover' into the directory `copy`."""
     run = RunDirectory.open(source)
-    arrays, epoch = run.load_checkpoint(lambda name: name.startswith((SKILLS_PREFIX, "normalizer/")))
+    arrays, epoch = run.load_checkpoint(_is_of_skills)
     made = RunDirectory(copy, run.config)
-    (copy / "checkpoints").mkdir(parents=True, exist_ok=True)
     made.save_checkpoint(epoch, arrays, keep=1)
     if (source / LINEARIZER_FILE).exists():
-        shutil.copyfile(source / LINEARIZER_FILE, copy / LINEARIZER_FILE)
+        files.replace_bytes(files.inside(copy, LINEARIZER_FILE), (source / LINEARIZER_FILE).read_bytes())
     made.save_config()
 
 
 def assemble(description: SkillDescription, arrays: Arrays, linearizer: Linearizer | None) -> Skills:
     """Skills from their arrays; they must fit the description."""
     network = checkpoint.unflatten(description.policy_template(), arrays, SKILLS_PREFIX)
-    return Skills(description, network, Normalizer.from_state(arrays), linearizer)
+    return Skills(description, network, Normalizer.from_state(arrays, description.state_dim), linearizer)

@@ -8,6 +8,7 @@ SWEEP/scores.json       their numbers
 import dataclasses
 import json
 import os
+import signal
 import threading
 import time
 import tomllib
@@ -19,17 +20,17 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from ibol import bounds, presets
+from ibol import bounds, presets, trust
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.plots.skills import random_skills
 from ibol.evaluation.runs import evaluate_runs, write_json
 from ibol.figures.skills import plot_skill_rows
-from ibol.runs.directory import RunDirectory
 from ibol.training import launch
 from ibol.training.loop import RunSettings
 
 _PAPER = resources.files("ibol.sweeps") / "paper.toml"
+_TIME_TO_SAVE = 20.0  # seconds
 Changes = dict[str, Any]
 
 
@@ -72,6 +73,7 @@ def find_sweep(name: str) -> Sweep:
         raise IbolError(f"cannot read {name}: it is not UTF-8 text") from None
     if len(found) != 1:
         raise IbolError(f"{name} has {len(found)} sweeps, but a file is to have one")
+    trust.check_env(found[0].env, name)
     return found[0]
 
 
@@ -167,7 +169,7 @@ def _check_kept(path: Path, config: Any, seed: int) -> None:
     """Refuse to go on with a cell that was trained otherwise than it shall be now."""
     if not (path / "config.json").exists():
         return
-    run, wanted = RunDirectory.open(path), json.loads(json.dumps(dataclasses.asdict(config)))
+    run, wanted = launch.open_run(path), json.loads(json.dumps(dataclasses.asdict(config)))
     kept = {**run.config["settings"], "seed": run.config["seed"]}
     for name, value in {**wanted, "seed": seed}.items():
         if kept.get(name) != value:
@@ -183,6 +185,8 @@ def _die_with(parent: int) -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)  # saves
+        time.sleep(_TIME_TO_SAVE)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -195,7 +199,7 @@ def _train(method: str, env: str, config: Any, path: Path, preset: str, seed: in
         env_settings = EnvSettings(num_threads=1)
         _, finished = launch.start(method, env, config, preset=preset, env_settings=env_settings, run_settings=settings)
         return finished
-    run = RunDirectory.open(path)
-    if sum(1 for _ in run.metrics()) >= config.epochs and run.checkpoints():
+    run = launch.open_run(path)
+    if run.checkpoints() and run.load_checkpoint()[1] >= config.epochs:
         return True
-    return launch.resume(path, settings)[1]
+    return launch.resume(path, quiet=True)[1]

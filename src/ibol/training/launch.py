@@ -2,15 +2,17 @@
 
 import dataclasses
 import importlib
+import json
 import pkgutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ibol import bounds, presets
+from ibol import bounds, memory, presets
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.runs.directory import RunDirectory, settings_from_json
-from ibol.training.loop import RunSettings, train
+from ibol.training.loop import LASTING, RunSettings, train
 from ibol.training.method import Method
 from ibol.training.trainer import Trainer
 
@@ -20,6 +22,7 @@ COMMANDS = {
     "downstream": "ibol.downstream",
 }
 """Commands that train one thing, and its module."""
+_SPARE = 2**24  # bytes
 
 
 def discovery_methods() -> list[str]:
@@ -61,18 +64,26 @@ def start(
         "seed": run_settings.seed,
         "settings": dataclasses.asdict(config),
         "env_settings": dataclasses.asdict(env_settings),
+        "run_settings": run_settings.lasting(),
         **trainer.describe(),
     }
     run = RunDirectory.create(path, description, overwrite=run_settings.overwrite)
     return run, train(trainer, run, run_settings)
 
 
-def resume(path: Path, run_settings: RunSettings, epochs: int | None = None) -> tuple[RunDirectory, bool]:
-    """Continue a run where its last checkpoint stands, to `epochs` epochs if that is given."""
-    run = RunDirectory.open(path)
+def resume(path: Path, *, epochs: int | None = None, quiet: bool = False, **changes: Any) -> tuple[RunDirectory, bool]:
+    """Continue a run where its last checkpoint stands, to `epochs` epochs if that is given.
+
+    `changes` are run settings in the place of those that the run was started with; None changes nothing.
+    """
+    run = open_run(path)
+    run.check_links()
+    given = {name: value for name, value in run.config.get("run_settings", {}).items() if name in LASTING}
+    given |= {name: value for name, value in changes.items() if value is not None}
+    run_settings = settings_from_json(RunSettings, {**given, "quiet": quiet}, f"run_settings in {path / 'config.json'}")
     if epochs is not None:
         method, config, _ = settings_of(run)
-        done = max((row["epoch"] for row in run.metrics()), default=0)
+        done = run.load_checkpoint(lambda name: False)[1] if run.checkpoints() else 0
         if epochs < done:
             raise IbolError(f"{path} has done {done} epochs already, so it cannot end after {epochs}")
         run.config["settings"][method.length(config)] = epochs
@@ -83,33 +94,44 @@ def resume(path: Path, run_settings: RunSettings, epochs: int | None = None) -> 
     return run, train(trainer, run, run_settings, resume=True)
 
 
+def open_run(path: Path) -> RunDirectory:
+    """The run in `path` with all of its settings, checked; those that its version did not have get their defaults."""
+    run = RunDirectory.open(path)
+    _, config, env_settings = settings_of(run)
+    for name, settings in (("settings", config), ("env_settings", env_settings)):
+        run.config[name] = json.loads(json.dumps(dataclasses.asdict(settings)))
+    return run
+
+
 def create_trainer(run: RunDirectory) -> Trainer:
     """The trainer of a run at epoch 0, with what the run keeps of others."""
     method, config, env_settings = settings_of(run)
-    for settings in (config, env_settings):
-        bounds.check(settings)
-    return method.trainer(run.config["env"], env_settings, method.use_copies(config, run.path), run.config["seed"])
+    config, kept = method.use_copies(config, run.path), [file.stat().st_size for file in run.checkpoints()]
+    # All that learns is in a checkpoint, so networks that are much larger than it are not what was trained.
+    why = f"the checkpoints in {run.path} are smaller"
+    with memory.at_most(4 * max(kept) + _SPARE, why) if kept else nullcontext():
+        return method.trainer(run.config["env"], env_settings, config, run.config["seed"])
 
 
 def settings_of(run: RunDirectory) -> tuple[Method, Any, EnvSettings]:
     """The method, its settings and the environment's settings, as config.json has them."""
     method = find(run.method)
-    return (
-        method,
-        settings_from_json(method.config, run.config["settings"]),
-        settings_from_json(EnvSettings, run.config["env_settings"]),
-    )
+    return method, run.settings(method.config), run.settings(EnvSettings, "env_settings")
 
 
 def load_agent(run: str | Path) -> Any:
     """What the run in directory `run` has learned, ready to act."""
-    directory = RunDirectory.open(Path(run))
-    return find(directory.method).load(directory)
+    return agent_of(open_run(Path(run)))
+
+
+def agent_of(run: RunDirectory) -> Any:
+    """What an opened run has learned, ready to act."""
+    return find(run.method).load(run)
 
 
 def initial_agent(run: str | Path) -> Any:
     """What the run in directory `run` started from, before it learned anything."""
-    return create_trainer(RunDirectory.open(Path(run))).agent()
+    return create_trainer(open_run(Path(run))).agent()
 
 
 def _file_name(env: str) -> str:

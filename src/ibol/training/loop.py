@@ -2,22 +2,20 @@
 
 import math
 import shutil
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from ibol.bounds import Count, Natural, NonNegative
 from ibol.errors import IbolError
+from ibol.interrupt import GRACE, CutShort, interruptible
+from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import TrainingProgress
-from ibol.training.trainer import Trainer
+from ibol.training.trainer import REPLAY_PREFIX, Trainer
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,16 @@ class RunSettings:
     quiet: bool = False
     """Show no progress."""
 
+    def lasting(self) -> dict[str, Any]:
+        """What a resumed run is given again."""
+        return {name: getattr(self, name) for name in LASTING}
+
+
+LASTING = ("checkpoint_minutes", "keep_checkpoints", "tensorboard")
+
 
 def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume: bool = False) -> bool:
-    """Train to the last epoch; returns False if Ctrl-C ended it before."""
+    """Train to the last epoch; returns False if a signal ended it before."""
     with run.locked():
         done = _restore(trainer, run) if resume else 0
         trainer.prepare(run.path)
@@ -49,17 +54,28 @@ def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume:
         board = _tensorboard(run, done) if settings.tensorboard else None
         progress = TrainingProgress(trainer.epochs, done, trainer.headline, settings.quiet)
         saved_at, saved = time.monotonic(), done if resume else -1
-        with _interruptible() as interrupt, progress:
-            while done < trainer.epochs and not interrupt.requested:
-                row = _train_epoch(trainer, run, done)
+        first, kept = done, _kept(trainer)
+        with interruptible() as interruption, progress:
+            while done < trainer.epochs and not interruption.requested:
+                began = time.monotonic()
+                try:
+                    # In its first epoch a process compiles, and has nothing yet that would be lost.
+                    with interruption.cut_short(GRACE if done > first else 0.0):
+                        epoch = trainer.train_epoch(done)
+                except CutShort:
+                    trainer.go_back(kept)
+                    break
+                kept = _kept(trainer)
+                _check_finite(epoch.metrics, kept, done, run)
                 done += 1
+                row = {"epoch": done, **epoch.metrics, **_clock(time.monotonic() - began, epoch.env_steps)}
                 run.log(row)
                 if board is not None:
                     for name, value in row.items():
                         board.add_scalar(name, value, done)
                 progress.update(done, row)
                 if time.monotonic() - saved_at >= 60 * settings.checkpoint_minutes:
-                    run.save_checkpoint(done, trainer.state(), keep=settings.keep_checkpoints)
+                    run.save_checkpoint(done, kept, keep=settings.keep_checkpoints)
                     saved_at, saved = time.monotonic(), done
             if saved != done:
                 run.save_checkpoint(done, trainer.state(), keep=settings.keep_checkpoints)
@@ -70,30 +86,32 @@ def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume:
 
 def _restore(trainer: Trainer, run: RunDirectory) -> int:
     """Put the trainer where the last good checkpoint stands; returns the epochs done there."""
-    run.clean()
-    done = 0
-    if run.checkpoints():
-        arrays, done = run.load_checkpoint()
-        trainer.restore(arrays)
-    run.forget_metrics_after(done)
+    try:
+        run.clean()
+        done = run.use_checkpoint(trainer.restore)[1] if run.checkpoints() else 0
+        run.forget_metrics_after(done)
+    except OSError as error:
+        raise IbolError(f"cannot write to {run.path}: {error.strerror}") from None
     return done
 
 
-def _train_epoch(trainer: Trainer, run: RunDirectory, epoch: int) -> dict[str, float]:
-    """Run one epoch and make its row of the metrics."""
-    began = time.monotonic()
-    done = trainer.train_epoch(epoch)
-    _check_finite(done.metrics, trainer, epoch, run)
-    seconds = time.monotonic() - began
-    clock = {"time/epoch_seconds": seconds, "time/env_steps_per_second": done.env_steps / seconds}
-    return {"epoch": epoch + 1, **done.metrics, **clock}
+def _kept(trainer: Trainer) -> Arrays:
+    """The state as it is now; of what the next epoch may change in place, all but the replay buffer is copied."""
+    return {
+        name: value.copy() if value.flags.writeable and not name.startswith(REPLAY_PREFIX) else value
+        for name, value in trainer.state().items()
+    }
 
 
-def _check_finite(metrics: dict[str, float], trainer: Trainer, epoch: int, run: RunDirectory) -> None:
+def _clock(seconds: float, env_steps: int) -> dict[str, float]:
+    return {"time/epoch_seconds": seconds, "time/env_steps_per_second": env_steps / seconds}
+
+
+def _check_finite(metrics: dict[str, float], state: Arrays, epoch: int, run: RunDirectory) -> None:
     """Stop at the first number that is not finite, before it can reach a checkpoint."""
     broken = [name for name, value in metrics.items() if not math.isfinite(value)]
     if not broken:
-        learnt = {name: value for name, value in trainer.state().items() if not name.startswith("replay/")}
+        learnt = {name: value for name, value in state.items() if not name.startswith(REPLAY_PREFIX)}
         broken = [name for name, value in learnt.items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
     if broken:
         last = run.checkpoints()
@@ -111,32 +129,6 @@ def _check_disk(run: RunDirectory, needed: int) -> None:
             f"the checkpoints in {run.path} may need {needed / 1e6:.0f} MB, but only {free / 1e6:.0f} MB are free: "
             "free some space or choose another --run-dir"
         )
-
-
-@dataclass
-class _Interrupt:
-    requested: bool = False
-
-
-@contextmanager
-def _interruptible() -> Iterator[_Interrupt]:
-    """The first Ctrl-C (or SIGTERM) asks the loop to stop after this epoch, the second one stops at once."""
-    interrupt = _Interrupt()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if interrupt.requested:
-            raise KeyboardInterrupt
-        interrupt.requested = True
-
-    try:
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread, where signals cannot be caught
-        before = {}
-    try:
-        yield interrupt
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _tensorboard(run: RunDirectory, done: int) -> Any:

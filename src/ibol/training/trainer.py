@@ -12,7 +12,10 @@ from ibol.bounds import Count, Counts, Fraction, Natural, Positive
 from ibol.learners.adam import linear_decay
 from ibol.learners.normalizer import Normalizer, epoch_weight
 from ibol.learners.rollout import Agent
-from ibol.runs.checkpoint import Arrays
+from ibol.runs.checkpoint import Arrays, check_like
+
+REPLAY_PREFIX = "replay/"
+"""Names of arrays that grow with the epochs."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +115,16 @@ class Trainer(ABC):
         return {**self.learned(), **statistics, "env_steps": np.array(self.env_steps)}
 
     def restore(self, arrays: Arrays) -> None:
-        """Continue from what `state` gave."""
+        """Continue from what `state` gave; refuses arrays that do not fit before it changes anything."""
+        fixed = {name: value for name, value in self.state().items() if not name.startswith(REPLAY_PREFIX)}
+        check_like(fixed, arrays)
+        self.go_back(arrays)
+
+    def go_back(self, arrays: Arrays) -> None:
+        """Undo an epoch that did not come to its end: `arrays` are what `state` gave last, before it."""
         self.restore_learned(arrays)
         if self.normalizer is not None:
-            self.normalizer = Normalizer.from_state(arrays)
+            self.normalizer = Normalizer.from_state(arrays, len(self.normalizer.mean))
         self.env_steps = int(arrays["env_steps"])
 
     def checkpoint_bytes(self) -> int:

@@ -21,6 +21,7 @@ from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive
 from ibol.skills.latents import SHOWN
+from ibol.skills.policy import describe
 
 ROTATION = {"quaternion": (3, 4, 5, 6), "angles": (3, 4, 5)}  # in a state; the last value is the heading's
 EPISODES = 6  # of each of the 8 latents, as the paper's
@@ -36,7 +37,7 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
         other = next(name for name in names if name not in with_skills)
         raise IbolError(f"{other} holds no skills: draw skills and linearizers in pictures of their own")
     paths, count = skill_runs(names), options.count(500)
-    if len({len(RunDirectory.open(path).config["skills"]["location_dims"]) for path in paths}) > 1:
+    if len({len(describe(RunDirectory.open(path)).location_dims) for path in paths}) > 1:
         raise IbolError("these skills move in spaces of different dimensions: draw them in pictures of their own")
     eight = SHOWN * EPISODES
     top, bottom = [], []

@@ -1,0 +1,169 @@
+"""Counting failures, showing progress, and the table at the end."""
+
+import json
+import re
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from queue import Queue
+
+from torture.worker import SECONDS, Outcome, Worker
+
+MEGABYTES = 2048
+KINDS = (
+    "differences", "lost runs", "tracebacks", "code executed", "writes outside", "hangs", "memory", "unclear",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong in a case."""
+
+    kind: str
+    campaign: str
+    case: int
+    what: str
+    """What was done, and what came of it."""
+    said: str = ""
+    """The end of what it printed."""
+
+
+@dataclass
+class Tally:
+    """A campaign's result."""
+
+    campaign: str
+    cases: int = 0
+    megabytes: float = 0.0
+    seconds: float = 0.0
+    """The longest job, in processor time."""
+    failures: list[Failure] = field(default_factory=list)
+
+    def count(self, kind: str) -> int:
+        """How many cases failed in this way."""
+        return sum(failure.kind == kind for failure in self.failures)
+
+    def note(self, outcome: Outcome) -> None:
+        """Keep what a job cost."""
+        self.megabytes = max(self.megabytes, outcome.megabytes)
+        self.seconds = max(self.seconds, outcome.seconds)
+
+
+def common_failures(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """What no job may do, whatever it was: kind and explanation."""
+    if outcome.executed:
+        yield "code executed", ", ".join(outcome.executed)
+    if outcome.hung:
+        yield "hangs", f"{outcome.seconds:.0f} s of processor time, {outcome.wall:.0f} s in all"
+        return
+    if outcome.megabytes > MEGABYTES:
+        yield "memory", f"{outcome.megabytes:.0f} MB"
+    if outcome.seconds > SECONDS and outcome.code == 2:
+        yield "hangs", f"{outcome.seconds:.0f} s of processor time"
+    if "Traceback (most recent" in outcome.err + outcome.out:
+        yield "tracebacks", last_line(outcome.err)
+    elif outcome.code < 0 and not outcome.signalled:
+        yield "tracebacks", f"it died of signal {-outcome.code}"
+
+
+def unclear(outcome: Outcome) -> str:
+    """What is wrong with an answer that should be success or one sentence; nothing if it is right."""
+    if outcome.code == 0:
+        return ""
+    if outcome.code != 2:
+        return f"exit code {outcome.code}"
+    if "\x1b" in outcome.err:
+        return "the answer has control characters"
+    if "╭" in outcome.err:  # tyro's own
+        return ""
+    sentence = last_line(outcome.err)
+    return "" if sentence.startswith("ibol: ") and len(sentence) > 20 else "the answer is not one sentence"
+
+
+def last_line(text: str) -> str:
+    """The last line that is not empty."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def run_cases(
+    tally: Tally, numbers: Iterable[int], jobs: int, cache: Path, case: Callable[[int, Worker], Iterable[Failure]]
+) -> None:
+    """Do the cases with so many workers at a time; shows progress."""
+    todo = list(numbers)
+    began, lock = time.monotonic(), threading.Lock()
+    workers: Queue[Worker] = Queue()
+    made = [Worker(cache) for _ in range(min(jobs, len(todo)))]
+    for worker in made:
+        workers.put(worker)
+
+    def one(number: int) -> None:
+        worker = workers.get()
+        try:
+            found = list(case(number, worker))
+        except Exception:
+            found = [Failure("unclear", tally.campaign, number, "the campaign itself failed", traceback.format_exc())]
+        finally:
+            workers.put(worker)
+        with lock:
+            tally.failures += found
+            tally.cases += 1
+            show_progress(tally, len(todo), began)
+
+    try:
+        with ThreadPoolExecutor(len(made)) as pool:
+            for future in [pool.submit(one, number) for number in todo]:
+                future.result()
+    finally:
+        for worker in made:
+            worker.close()
+
+
+_shown = 0.0
+
+
+def show_progress(tally: Tally, total: int, began: float) -> None:
+    """A line now and then, with the time that is left."""
+    global _shown
+    now = time.monotonic()
+    if now - _shown < 5 and tally.cases < total:
+        return
+    _shown = now
+    left = (now - began) / tally.cases * (total - tally.cases)
+    text = f"{tally.campaign}: {tally.cases}/{total}, {len(tally.failures)} failures, {left / 60:.1f} min left"
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(tallies: Iterable[Tally]) -> str:
+    """All results side by side."""
+    rows = [["campaign", "cases", *KINDS, "peak MB", "longest s"]]
+    for tally in tallies:
+        counts = [str(tally.count(kind)) for kind in KINDS]
+        rows.append([tally.campaign, str(tally.cases), *counts, f"{tally.megabytes:.0f}", f"{tally.seconds:.1f}"])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def groups(tallies: Iterable[Tally]) -> str:
+    """Failures that look alike, the most frequent first, each with an example."""
+    alike: dict[tuple[str, str], list[Failure]] = {}
+    for tally in tallies:
+        for failure in tally.failures:
+            key = re.sub(r"'[^']*'|\d+|\S*/\S*", "…", last_line(failure.said))[:100]
+            alike.setdefault((f"{failure.campaign}: {failure.kind}", key), []).append(failure)
+    lines = []
+    for (kind, _), members in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        first = members[0]
+        lines.append(f"{len(members):4d} × {kind} — case {first.case}: {first.what[:300]}")
+        lines.append(f"       {last_line(first.said)[:300]}")
+    return "\n".join(lines)
+
+
+def write_json(tallies: Iterable[Tally], file: Path) -> None:
+    """Keep everything."""
+    file.write_text(json.dumps([asdict(tally) for tally in tallies], indent=1) + "\n")
