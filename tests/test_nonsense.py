@@ -156,7 +156,7 @@ USING = [
     (["evaluate", "RUN", "--json", LONG], "File name too long"),
     (["evaluate", ""], "an argument is empty"),
     (["evaluate", "a[/b]"], "a[/b] holds no run"),
-    (["evaluate", "/dev/null"], "/dev/null holds no run"),
+    (["evaluate", "/dev/null"], "/dev/null"),
     (["evaluate", "x" * 5000], "File name too long"),
     (["plot", "RUN", "--bins", 1], "--bins is 1, but at least 2"),
     (["plot", "RUN", "--bins"], "--bins is empty"),
