@@ -111,7 +111,7 @@ def test_a_strip_is_decided_by_the_seed_and_nothing_is_lost(
 
 def test_wrong_calls_are_explained(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "choose .mp4, .gif, .png" in fails(capsys, "video", run, "--output", tmp_path / "a.avi")
-    assert "64 to 1920" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--size", 10)
+    assert "at least 64" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--size", 10)
     assert "1 to 100" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--frames-per-second", 0)
     assert "no directory" in fails(capsys, "video", run, "--output", tmp_path / "none" / "a.mp4")
     assert "at least 1 is needed" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--steps", 0)

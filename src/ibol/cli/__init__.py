@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             raise unknown("command", args[0], COMMANDS)
     except IbolError as error:
-        print(f"ibol: {error}", file=sys.stderr)
+        print(f"ibol: {_shortened(str(error), 1000)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("ibol: stopped", file=sys.stderr)
@@ -67,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(2)
 
 
-def _shortened(path: str) -> str:
-    return path if len(path) <= 200 else f"{path[:100]}...{path[-97:]}"
+def _shortened(text: str, most: int = 200) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
