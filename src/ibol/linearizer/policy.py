@@ -160,13 +160,14 @@ def load_linearizer(source: str | Path) -> Linearizer:
         return _from_run(RunDirectory.open(path))
     if path.suffix == ".safetensors" and path.is_file():
         return _from_file(path)
-    name, _, seed = str(source).partition(":")
+    name, colon, seed = str(source).partition(":")
     names = bundled()
     if name not in names:
         raise unknown("linearizer", str(source), names, ", or name a run directory of 'ibol linearize'")
-    if (seed or "0") not in names[name]:
+    seed = seed if colon else "0"
+    if seed not in names[name]:
         raise unknown(f"seed of the bundled linearizer {name}", seed, names[name])
-    return _from_file(BUNDLED / f"{name}-{seed or '0'}.safetensors")
+    return _from_file(BUNDLED / f"{name}-{seed}.safetensors")
 
 
 def bundled() -> dict[str, list[str]]:

@@ -99,7 +99,7 @@ def _on_histograms(latents: Floats, ends: Floats, bins: int, limits: Limits, k: 
 def _combine(dims: int, k: int, information: Callable[[Part], float]) -> Separability:
     """The measures from I(S; Z_part) as a function of the part."""
     if not 1 <= whole_number("k", k, 0) <= dims:
-        raise IbolError(f"SEPIN@{k} was asked for, but the latent has {dims} dimensions: choose 1 to {dims}")
+        raise IbolError(f"k (--sepin-k) is {k}, but the latent has {dims} dimensions: choose 1 to {dims}")
     every = tuple(range(dims))
     parts = {every, *((i,) for i in every), *(_without(i, dims) for i in every)} - {()}
     of_part = {(): 0.0, **{part: information(part) for part in sorted(parts)}}
