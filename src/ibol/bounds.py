@@ -10,6 +10,7 @@ of functions. Everything that is wrong is an `IbolError` of one sentence, and no
 import dataclasses
 import functools
 import math
+import os
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from ibol.errors import IbolError
 
 _LARGEST = 2**63 - 1  # what NumPy's integers hold
 BINS = (2, 10_000)  # fewer say nothing, more are finer than the numbers
+_WHOLE = 2**31 - 1  # what JAX takes for a number
 _HIGHEST = 1e38  # what the networks' numbers hold
 Wrong = tuple[Any, str]  # a value, and what is needed instead
 
@@ -122,6 +124,13 @@ def _fits(ends: tuple[int, ...], sizes: tuple[Any, ...]) -> bool:
     )
 
 
+def path(name: str, value: Any) -> Path:
+    """The path of a file or directory."""
+    if not isinstance(value, str | os.PathLike) or not str(value) or not is_text(str(value)):
+        raise IbolError(f"{name} is {_shown(value)}, but a path is needed")
+    return Path(value)
+
+
 def is_text(value: str) -> bool:
     """Whether a string can be printed and be a path: some bytes of a command line or of JSON cannot."""
     return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
@@ -183,6 +192,8 @@ def _number(value: Any) -> Wrong | None:
         return value, "a number is needed"
     if not abs(value) < math.inf:
         return value, "a finite number is needed"
+    if isinstance(value, int) and abs(value) > _WHOLE:
+        return value, f"at most {_WHOLE} is allowed without a decimal point"
     return None if abs(value) <= _HIGHEST else (value, f"at most {_HIGHEST:g} is allowed")
 
 

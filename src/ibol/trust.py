@@ -22,7 +22,7 @@ _trusted: ContextVar[frozenset[str]] = ContextVar("trusted", default=frozenset()
 @contextmanager
 def envs(names: str | Iterable[str]) -> Iterator[None]:
     """Trust these environments, too, for as long as this is entered."""
-    given = [names] if isinstance(names, str) else list(names)
+    given = [names] if isinstance(names, str) else list(names) if isinstance(names, Iterable) else [names]
     if not all(isinstance(name, str) for name in given):
         raise IbolError(f"trust_env is {names!r}, but the name of an environment or several names are needed")
     token = _trusted.set(_trusted.get() | frozenset(given))

@@ -77,7 +77,7 @@ def unclear(outcome: Outcome) -> str:
         return ""
     if outcome.code != 2:
         return f"exit code {outcome.code}"
-    if "\x1b" in outcome.err:
+    if "\x1b" in last_line(outcome.err):
         return "the answer has control characters"
     if "╭" in outcome.err:  # tyro's own
         return ""

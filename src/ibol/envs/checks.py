@@ -81,3 +81,14 @@ def action_array(env: Any, actions: ArrayLike) -> NDArray[np.float64]:
         bad = int(np.flatnonzero(~np.isfinite(acts).all(axis=1))[0])
         raise IbolError(f"the action of environment {bad} of {env.name} is not finite: {acts[bad]}")
     return np.clip(acts, -1.0, 1.0)
+
+
+def dimensions(name: str, given: Any, size: int) -> tuple[int, ...]:
+    """Numbers of different dimensions of something that has `size` of them."""
+    try:
+        found = tuple(whole_number(name, i, 0) for i in given)
+    except TypeError:
+        raise IbolError(f"{name} is {given!r}, but several numbers of dimensions are needed") from None
+    if any(i >= size for i in found) or len(set(found)) < len(found):
+        raise IbolError(f"{name} are {found}, but they must be different ones from 0 to {size - 1}")
+    return found

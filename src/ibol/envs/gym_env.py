@@ -13,7 +13,15 @@ from gymnasium.wrappers import FlattenObservation, RescaleAction, TimeLimit
 from numpy.typing import ArrayLike
 
 from ibol.envs.base import NOMINAL_DT
-from ibol.envs.checks import action_array, autoreset_mode, optional_number, reset_mask, seed_list, whole_number
+from ibol.envs.checks import (
+    action_array,
+    autoreset_mode,
+    dimensions,
+    optional_number,
+    reset_mask,
+    seed_list,
+    whole_number,
+)
 from ibol.envs.registry import ENVS
 from ibol.errors import IbolError, unknown
 
@@ -67,7 +75,7 @@ class GymEnv(VectorEnv[Any, Any, Any]):
         mode = autoreset_mode(autoreset)
         self.name = source if isinstance(source, str) else _qualified_name(source)
         create = find_factory(source) if isinstance(source, str) else source
-        probe = create()
+        probe = _first(self.name, create)
         own_limit = _time_limit(probe)
         if horizon is not None and own_limit is not None and own_limit < horizon and not isinstance(probe, TimeLimit):
             raise IbolError(f"horizon is {horizon}, but {self.name} cuts its episodes at {own_limit} steps itself")
@@ -101,11 +109,7 @@ class GymEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = self._envs.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         state_dim = self.single_observation_space.shape[0] if self.single_observation_space.shape else 0
-        if any(not 0 <= i < state_dim for i in location_dims):
-            raise IbolError(
-                f"location_dims are {location_dims}, but the state of {self.name} has {state_dim} dimensions"
-            )
-        self.location_dims = tuple(location_dims)
+        self.location_dims = dimensions("location_dims", location_dims, state_dim)
         self._first_seeds: list[int | None] | None = seed_list(seed, num_envs)
         self._obs: Any = None
 
@@ -146,10 +150,10 @@ def find_factory(name: str) -> Factory:
     if name in gymnasium.registry:
         return lambda: gymnasium.make(name)
     module_name, _, attribute = name.partition(":")
-    if attribute:
+    if attribute and module_name:
         try:
             module = importlib.import_module(module_name)
-        except ImportError as error:
+        except (ImportError, TypeError) as error:  # a TypeError: a relative name
             raise IbolError(f"the environment {name!r} needs the module {module_name!r}: {error}") from None
         if attribute in gymnasium.registry:
             return lambda: gymnasium.make(attribute)
@@ -159,6 +163,19 @@ def find_factory(name: str) -> Factory:
         raise IbolError(f"the module {module_name!r} has no environment or function {attribute!r}")
     hint = ", a Gymnasium id such as 'Pendulum-v1', or 'module:function' that makes a Gymnasium environment"
     raise unknown("environment", name, ENVS, hint)
+
+
+def _first(name: str, create: Factory) -> gymnasium.Env[Any, Any]:
+    """An environment to look at; what somebody else's function raises is said with its name."""
+    try:
+        made = create()
+    except IbolError:
+        raise
+    except Exception as error:
+        raise IbolError(f"{name} could not be made: {type(error).__name__}: {error}") from error
+    if not isinstance(made, gymnasium.Env):
+        raise IbolError(f"{name} makes {type(made).__name__}, but a Gymnasium environment is needed")
+    return made
 
 
 def _time_limit(env: gymnasium.Env[Any, Any]) -> int | None:

@@ -4,6 +4,7 @@ The observation is the robot's state followed by the targets, in metres. Every r
 the best return. An episode that ends early, because the robot falls, is judged as if the robot stayed where it fell.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
@@ -227,7 +228,7 @@ def load_paths(file: Path, robot: str) -> tuple[NDArray[np.float64], int]:
     """Paths (M, K, k) of an imitation set, without their beginnings, and the steps between two of their places."""
     from ibol.runs import checkpoint  # imports JAX, which nothing else of the environments needs
 
-    if not file.exists():
+    if not os.path.exists(file):
         raise IbolError(f"there is no imitation set {file}: make one with 'ibol imitation-set RUN... --output FILE'")
     arrays, meta = checkpoint.load(file)
     about, paths = meta.get("imitation_set", {}), arrays.get("locations", np.zeros(0))

@@ -9,7 +9,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from ibol.bounds import array
 from ibol.envs import Env
+from ibol.envs.checks import action_array, dimensions
 from ibol.errors import IbolError
 from ibol.linearizer.policy import Distortion, Linearizer
 
@@ -39,10 +41,12 @@ class LinearizedEnv(VectorEnv[Any, Any, Any]):
             raise IbolError(f"the linearizer was trained in {linearizer.env}, but the environment is {env.name}")
         if env.autoreset != AutoresetMode.DISABLED:
             raise IbolError("LinearizedEnv needs an environment without automatic resets: use linearizer.make_env(N)")
-        chosen = list(range(linearizer.goal_dim)) if goal_dims is None else list(goal_dims)
-        if not chosen or any(not 0 <= i < linearizer.goal_dim for i in chosen):
-            raise IbolError(f"goal_dims are {chosen}, but they must be among 0 to {linearizer.goal_dim - 1}")
+        every = range(linearizer.goal_dim)
+        chosen = list(dimensions("goal_dims", every if goal_dims is None else goal_dims, linearizer.goal_dim))
+        if not chosen:
+            raise IbolError(f"goal_dims are none, but at least one from 0 to {every[-1]} is needed")
         self.env, self.linearizer = env, linearizer
+        self._obs: NDArray[np.float64] | None = None
         self.goal_dims, self.distortion = chosen, distortion
         self.name = env.name
         self.num_envs = env.num_envs
@@ -61,13 +65,15 @@ class LinearizedEnv(VectorEnv[Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Start new episodes."""
         obs, info = self.env.reset(seed=seed, options=options)
-        self._obs: NDArray[np.float64] = obs
+        self._obs = obs
         return obs, info
 
     def step(self, actions: ArrayLike) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Hold the goals for one macro step."""
+        if self._obs is None:
+            raise IbolError("call reset() before step()")
         goals = np.zeros((self.num_envs, self.linearizer.goal_dim), np.float32)
-        goals[:, self.goal_dims] = np.clip(np.asarray(actions, np.float32), -1.0, 1.0)
+        goals[:, self.goal_dims] = action_array(self, actions)
         act = self.linearizer.act_on(lambda obs, step: goals, self.distortion)
         reward = np.zeros(self.num_envs)
         states = np.empty((self.num_envs, self.macro_length, self._obs.shape[1]))
@@ -93,6 +99,7 @@ def squeeze_y(goals: NDArray[np.float32], *, factor: float = 0.2) -> NDArray[np.
     (g_x, g_y) becomes r (g_x, k g_y) / |(g_x, k g_y)| with r = |(g_x, g_y)|. The paper shows its own map only as a
     figure.
     """
+    goals = array("goals", goals, "N", "n", dtype=np.float32)
     squeezed = goals[:, :2] * np.array([1.0, factor], np.float32)
     length, radius = np.linalg.norm(squeezed, axis=1), np.linalg.norm(goals[:, :2], axis=1)
     scale = np.divide(radius, length, out=np.zeros_like(length), where=length > 0)

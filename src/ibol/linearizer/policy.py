@@ -1,6 +1,7 @@
 """A trained linearizer: pi_lin(a | s, g), ready to act, with what it needs to know of its environment."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from ibol import trust
+from ibol import bounds, trust
 from ibol.bounds import Count, Natural, array
 from ibol.envs import ROBOTS, Env
 from ibol.envs.settings import EnvSettings, check_dims, env_settings_of
@@ -155,10 +156,10 @@ def _mode(policy: Policy, frame: Frame, obs: Array, goal: Array) -> Array:
 
 def load_linearizer(source: str | Path) -> Linearizer:
     """A bundled linearizer by name (`ant`, `ant:1` for its second seed), or that of a run directory or file."""
-    path = Path(source)
-    if path.is_dir():
+    path = bounds.path("source", source)
+    if os.path.isdir(path):
         return _from_run(RunDirectory.open(path))
-    if path.suffix == ".safetensors" and path.is_file():
+    if path.suffix == ".safetensors" and os.path.exists(path):
         return _from_file(path)
     name, colon, seed = str(source).partition(":")
     names = bundled()

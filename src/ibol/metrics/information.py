@@ -25,8 +25,17 @@ def quantize(values: Floats, bins: int, limits: Floats | None = None) -> Cells:
     """The bin of each value of (N, k): equal bins in each dimension between `limits` (2, k), or over the own range."""
     bins, values = whole_number("bins", bins, *BINS), array("samples", values, "N", "dimensions")
     low, high = pooled_limits([values]) if limits is None else array("limits", limits, 2, values.shape[1])
+    if (low > high).any():
+        raise IbolError(f"limits are {low} to {high}, but the low ones come first")
     width = np.where(high > low, high - low, 1.0)
     return np.clip(np.floor((values - low) / width * bins), 0, bins - 1).astype(np.int64)
+
+
+def both(limits: Limits) -> Limits:
+    """The limits of two samples, each of them or None."""
+    if not isinstance(limits, tuple) or len(limits) != 2:
+        raise IbolError("limits are those of both samples, or None for each: two are needed")
+    return limits
 
 
 def pooled_limits(samples: Sequence[Floats]) -> Floats:
@@ -71,7 +80,8 @@ def mutual_information(a: Floats, b: Floats, *, bins: int = 32, limits: Limits =
     `limits` are the ranges (2, j) and (2, k) that the bins divide; None is the samples' own.
     """
     a, b = paired_rows(a, b)
-    return _information(quantize(a, bins, limits[0]), quantize(b, bins, limits[1]))
+    of_a, of_b = both(limits)
+    return _information(quantize(a, bins, of_a), quantize(b, bins, of_b))
 
 
 def corrected_information(
@@ -79,7 +89,8 @@ def corrected_information(
 ) -> float:
     """I(A; B) minus its mean over shuffled pairs: 0 on average for independent variables."""
     a, b = paired_rows(a, b)
-    cells_a, cells_b = quantize(a, bins, limits[0]), quantize(b, bins, limits[1])
+    of_a, of_b = both(limits)
+    cells_a, cells_b = quantize(a, bins, of_a), quantize(b, bins, of_b)
     rng, shuffles = np.random.default_rng(whole_number("seed", seed, 0)), whole_number("shuffles", shuffles)
     chance = [_information(rng.permutation(cells_a), cells_b) for _ in range(shuffles)]
     return _information(cells_a, cells_b) - float(np.mean(chance))

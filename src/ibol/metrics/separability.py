@@ -14,6 +14,7 @@ from ibol.metrics.information import (
     Cells,
     Floats,
     Limits,
+    both,
     counted_entropy,
     neighbour_information,
     number_cells,
@@ -81,7 +82,8 @@ def _on_histograms(latents: Floats, ends: Floats, bins: int, limits: Limits, k: 
     """The measures as a function of the order (N,) in which the latents are paired with the ends."""
     latents, ends = paired_rows(latents, ends)
     count = len(latents)
-    z, s = quantize(latents, bins, limits[0]), _numbers(quantize(ends, bins, limits[1]))
+    of_z, of_s = both(limits)
+    z, s = quantize(latents, bins, of_z), _numbers(quantize(ends, bins, of_s))
     numbers: dict[Part, Cells] = {}
     h_s = counted_entropy(s)
     h_z: dict[Part, float] = {}
@@ -99,7 +101,7 @@ def _on_histograms(latents: Floats, ends: Floats, bins: int, limits: Limits, k: 
 def _combine(dims: int, k: int, information: Callable[[Part], float]) -> Separability:
     """The measures from I(S; Z_part) as a function of the part."""
     if not 1 <= whole_number("k", k, 0) <= dims:
-        raise IbolError(f"k (--sepin-k) is {k}, but the latent has {dims} dimensions: choose 1 to {dims}")
+        raise IbolError(f"SEPIN@{k} was asked for of {dims} latent dimensions: choose k (--sepin-k) from 1 to {dims}")
     every = tuple(range(dims))
     parts = {every, *((i,) for i in every), *(_without(i, dims) for i in every)} - {()}
     of_part = {(): 0.0, **{part: information(part) for part in sorted(parts)}}

@@ -124,7 +124,9 @@ class RunDirectory:
             config = json.loads(files.read(file, _MOST_CONFIG))
         except FileNotFoundError:
             raise IbolError(f"{path} holds no run: there is no {file}") from None
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
+            raise IbolError(f"{path} holds no run that can be read: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
             raise IbolError(f"{file} is not the configuration of a run ({error})") from None
         if not isinstance(config, dict):
             raise IbolError(f"{file} is not the configuration of a run: it is no JSON object")

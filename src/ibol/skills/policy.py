@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibol import memory
-from ibol.bounds import Count, Natural, array, whole_number
+from ibol.bounds import Count, Natural, array, path, whole_number
 from ibol.envs import Env
 from ibol.envs.settings import EnvSettings, check_dims, env_settings_of
 from ibol.errors import IbolError
@@ -174,7 +174,7 @@ class Skills:
 
 def load_skills(run: str | Path) -> Skills:
     """The skills of a run of 'ibol discover'."""
-    return skills_of(RunDirectory.open(Path(run)))
+    return skills_of(RunDirectory.open(path("run", run)))
 
 
 def skills_of(run: RunDirectory) -> Skills:

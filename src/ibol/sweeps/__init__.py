@@ -26,11 +26,13 @@ from ibol.errors import IbolError, unknown
 from ibol.evaluation.plots.skills import random_skills
 from ibol.evaluation.runs import evaluate_runs, write_json
 from ibol.figures.skills import plot_skill_rows
+from ibol.runs import files
 from ibol.training import launch
 from ibol.training.loop import RunSettings
 
 _PAPER = resources.files("ibol.sweeps") / "paper.toml"
 _TIME_TO_SAVE = 20.0  # seconds
+_MOST = 2**20  # bytes of a description
 Changes = dict[str, Any]
 
 
@@ -66,7 +68,7 @@ def find_sweep(name: str) -> Sweep:
             raise unknown("sweep", name, sweeps(), ", or name a .toml file with one")
         return sweeps()[name]
     try:
-        found = list(_parse(Path(name).read_text(), name).values())
+        found = list(_parse(files.read(Path(name), _MOST).decode(), name).values())
     except OSError as error:
         raise IbolError(f"cannot read {name}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -126,7 +128,7 @@ def title(changes: Changes) -> str:
 def _parse(text: str, source: str) -> dict[str, Sweep]:
     try:
         return {name: _sweep(name, **table) for name, table in tomllib.loads(text).items()}
-    except (tomllib.TOMLDecodeError, TypeError) as error:
+    except (tomllib.TOMLDecodeError, TypeError, RecursionError) as error:
         raise IbolError(f"{source} is no description of a sweep: {error}") from None
 
 

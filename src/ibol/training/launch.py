@@ -121,7 +121,7 @@ def settings_of(run: RunDirectory) -> tuple[Method, Any, EnvSettings]:
 
 def load_agent(run: str | Path) -> Any:
     """What the run in directory `run` has learned, ready to act."""
-    return agent_of(open_run(Path(run)))
+    return agent_of(open_run(bounds.path("run", run)))
 
 
 def agent_of(run: RunDirectory) -> Any:
@@ -131,7 +131,7 @@ def agent_of(run: RunDirectory) -> Any:
 
 def initial_agent(run: str | Path) -> Any:
     """What the run in directory `run` started from, before it learned anything."""
-    return create_trainer(open_run(Path(run))).agent()
+    return create_trainer(open_run(bounds.path("run", run))).agent()
 
 
 def _file_name(env: str) -> str:
