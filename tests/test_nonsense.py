@@ -459,6 +459,7 @@ def test_skills_refuse_what_they_cannot_use(point_skills: Path) -> None:
         (lambda: skills.act(obs, z[:2]), r"latents have shape \(2, 2\), but \(3, 2\) is needed"),
         (lambda: skills.act(obs[0], z), r"latents have shape \(3, 2\), but \(2,\) is needed"),
         (lambda: skills.act(obs, z, seed=0.5), "seed is 0.5"),
+        (lambda: skills.rollout(z, deterministic=None), "deterministic is None, but True or False"),
         (lambda: skills.act(obs, z, step=-1), "step is -1"),
         (lambda: skills.controller(z * NAN), "latents have values that are not finite"),
         (lambda: skills.controller(z[:, :1]), r"latents have shape \(3, 1\)"),
