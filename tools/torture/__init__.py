@@ -1,14 +1,14 @@
 """Torture: what happens to runs that are killed, damaged, forged, or asked for nonsense.
 
-    python tools/torture kills --count 300       runs killed at random moments and resumed, compared with undisturbed ones
+    python tools/torture kills --count 300       runs that are killed at random moments, resumed and compared
     python tools/torture files --count 2000      every command on runs with damaged or hostile files
     python tools/torture commands --count 300    wrong command lines
     python tools/torture calls --count 300       wrong calls of the Python interface
     python tools/torture all                     all of them, with these counts
 
-Each case has a number; `--seed` and the number decide all of it, and `--only NUMBER` repeats one and shows what it said.
-What is needed of good runs is trained once and kept in `--dir`. `--json` keeps the failures. The exit code is 1 if a case
-failed. What counts as a failure:
+Each case has a number; `--seed` and the number decide all of it (but for the moment of a kill, which a loaded machine
+shifts), and `--only NUMBER` repeats one and shows what it said. What is needed of good runs is trained once and kept in
+`--dir`. `--json` keeps the failures. The exit code is 1 if a case failed. What counts as a failure:
 
     differences     a killed or damaged run that was resumed has other bytes than an undisturbed one
     lost runs       a run that could not be resumed although a good checkpoint was there

@@ -3,6 +3,7 @@
 import argparse
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -14,8 +15,9 @@ from torture.commands import Commands
 from torture.files import Files
 from torture.kills import Kills
 from torture.tally import Tally, groups, table, write_json
+from torture.worker import Worker
 
-CAMPAIGNS = {"files": Files, "commands": Commands, "calls": Calls}
+CAMPAIGNS = {"kills": Kills, "files": Files, "commands": Commands, "calls": Calls}
 COUNTS = {"kills": 300, "files": 2000, "commands": 300, "calls": 300}
 
 
@@ -49,17 +51,12 @@ def campaign(name: str, numbers: range, given: argparse.Namespace) -> Tally:
     cache, scratch = directory / "cache", directory / "scratch"
     cache.mkdir(parents=True, mode=0o700, exist_ok=True)
     scratch.mkdir(exist_ok=True)
-    bases = Bases(directory)
-    if name == "kills":
-        kills = Kills(bases, scratch, given.seed)
-        tally = kills.run(len(numbers), given.jobs, cache, numbers.start)
-        told = kills.told
-    else:
-        made = CAMPAIGNS[name](bases, scratch, given.seed)
-        tally = made.run(numbers, given.jobs, cache)
-        told = made.told
+    made = CAMPAIGNS[name](Bases(directory), scratch, given.seed)
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Worker(cache)) for _ in range(1 if given.only is not None else given.jobs)]
+        tally = made.run(numbers, workers)
     if given.only is not None:
-        print(told[given.only])
+        print(made.told[given.only])
     return tally
 
 

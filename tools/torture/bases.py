@@ -22,11 +22,17 @@ RUNS: dict[str, tuple[str, ...]] = {
     "sac": ("sac", "point"),
     "gym": ("sac", "Pendulum-v1", "--normalizer-trajectories", "4", "--horizon", "20"),
     "downstream": ("downstream", "point_goal", "--skills", "../ibol"),
+    "own": ("sac", "torture_own:make", "--normalizer-trajectories", "4", "--horizon", "20"),
     "planner": ("downstream", "point_goal", "--skills", "../ibol", "--controller", "planner"),
 }
 """Runs by the name of their kind; `../` is where the others are."""
 FILES = {"linearizer": "linearizer.safetensors", "imitation": "imitation.safetensors", "sweep": "grid.toml"}
 """Lone files by the name of their kind."""
+OWN = """
+import gymnasium
+def make():
+    return gymnasium.make("Pendulum-v1")
+"""
 SWEEP = """[grid]
 summary = "two small runs"
 env = "point"
@@ -63,14 +69,18 @@ class Bases:
 
     def _make(self, kind: str, place: Path, worker: Worker) -> None:
         if kind in RUNS:
+            (place / "torture_own.py").write_text(OWN)
             _succeed(worker, place, *RUNS[kind], *SMALL, *_length(kind), "--run-dir", RUN)
-            _succeed(worker, place, "evaluate", RUN, "--trajectories", "16", "--episodes", "4", "--quiet")
+            trusted = ("--trust-env", RUNS[kind][1])
+            _succeed(worker, place, "evaluate", RUN, "--trajectories", "16", "--episodes", "4", "--quiet", *trusted)
         elif kind == "sweep":
             (place / FILES[kind]).write_text(SWEEP)
         elif kind == "linearizer":
             shutil.copyfile(place.parent / "ibol" / FILES[kind], place / FILES[kind])
         elif kind == "imitation":
-            _succeed(worker, place, "imitation-set", "../valor", "--trajectories", "8", "--quiet", "--output", FILES[kind])
+            _succeed(
+                worker, place, "imitation-set", "../valor", "--trajectories", "8", "--quiet", "--output", FILES[kind]
+            )
 
     def newest(self) -> Path:
         """A good checkpoint."""

@@ -1,10 +1,10 @@
-"""The campaign of wrong command lines: each is refused in one sentence that names what was wrong, and leaves nothing."""
+"""The campaign of wrong command lines: each is refused in one sentence that names what was wrong."""
 
 import random
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torture.bases import RUN, Bases
@@ -237,13 +237,12 @@ class Commands:
         self.told: dict[int, str] = {}
         self.flags: dict[str, list[tuple[str, str]]] = {}
 
-    def run(self, numbers: range, jobs: int, cache: Path) -> Tally:
+    def run(self, numbers: range, workers: Sequence[Worker]) -> Tally:
         """All cases."""
-        with Worker(cache) as worker:
-            self.bases.make(("ibol", "sweep"), worker)
-            for name, argv in RIGHT.items():
-                self.flags[name] = _flags(worker.run(Job("/", str(self.scratch), (*argv, "--help"))).out)
-        run_cases(self.tally, numbers, jobs, cache, self.case)
+        self.bases.make(("ibol", "sweep"), workers[0])
+        for name, argv in RIGHT.items():
+            self.flags[name] = _flags(workers[0].run(Job("/", str(self.scratch), (*argv, "--help"))).out)
+        run_cases(self.tally, numbers, workers, self.case)
         return self.tally
 
     def line(self, number: int) -> tuple[tuple[str, ...], str]:

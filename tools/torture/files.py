@@ -5,11 +5,11 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torture import forge
-from torture.bases import FILES, RUN, RUNS, SMALL, Bases
+from torture.bases import FILES, RUN, RUNS, Bases
 from torture.mutations import PLANTED, Done, Place, apply
 from torture.tally import Failure, Tally, common_failures, run_cases, unclear
 from torture.worker import Job, Outcome, Worker
@@ -34,6 +34,7 @@ agent = ibol.load_agent({run!r})
 if agent.kind in ("controller", "policy"):
     agent.rollout(2)
 """
+LOAD_OWN = LOAD_AGENT.replace("{run!r}", "{run!r}, trust_env='torture_own:make'")
 PLANTED_SOURCE = """
 import pathlib
 pathlib.Path({marker!r}).write_text("imported")
@@ -77,18 +78,37 @@ ACTIONS: dict[str, list[tuple[int, Action]]] = {
     "gym": _USE,
     "downstream": [*_USE, (3, ("sac", "point", *TRAIN, "--run-dir", RUN, "--overwrite"))],
     "planner": _USE,
+    "own": [
+        (weight, (*action, "--trust-env", "torture_own:make"))
+        for weight, action in _USE
+        if isinstance(action, tuple) and action[0] != "plot"
+    ]
+    + [(2, LOAD_OWN)],
     "linearizer": [
         (3, LOAD_LINEARIZER),
         (3, ("discover", "point", "--linearizer", FILES["linearizer"], *TRAIN, "--run-dir", "new")),
         (1, ("plot", FILES["linearizer"], *MEASURE)),
     ],
     "imitation": [
-        (1, ("downstream", "half_cheetah_imitation", "--imitation-set", FILES["imitation"], *TRAIN, "--run-dir", "new"))
+        (
+            1,
+            (
+                "downstream",
+                "half_cheetah_imitation",
+                "--skills",
+                "none",
+                "--imitation-set",
+                FILES["imitation"],
+                *TRAIN,
+                "--run-dir",
+                "new",
+            ),
+        )
     ],
     "sweep": [(1, ("sweep", FILES["sweep"], "--preset", "smoke", "--epochs", "1", "--jobs", "1"))],
 }
 WEIGHTS = {
-    "linearize": 10, "ibol": 22, "diayn": 12, "valor": 6, "sac": 12, "gym": 5, "downstream": 14, "planner": 4,
+    "linearize": 10, "ibol": 22, "diayn": 12, "valor": 6, "sac": 12, "gym": 5, "downstream": 14, "planner": 4, "own": 4,
     "linearizer": 9, "imitation": 3, "sweep": 4,
 }  # fmt: skip
 
@@ -109,12 +129,11 @@ class Files:
         self.tally = Tally("files")
         self.told: dict[int, str] = {}
 
-    def run(self, numbers: range, jobs: int, cache: Path) -> Tally:
+    def run(self, numbers: range, workers: Sequence[Worker]) -> Tally:
         """All cases."""
-        with Worker(cache) as worker:
-            self.bases.make(self.kinds, worker)
+        self.bases.make(self.kinds, workers[0])
         _check_forging(self.bases, self.scratch)
-        run_cases(self.tally, numbers, jobs, cache, self.case)
+        run_cases(self.tally, numbers, workers, self.case)
         return self.tally
 
     def case(self, number: int, worker: Worker) -> Iterator[Failure]:
@@ -127,17 +146,18 @@ class Files:
             shutil.rmtree(place, ignore_errors=True)
 
     def _case(self, number: int, rng: random.Random, place: Path, worker: Worker) -> Iterator[Failure]:
+        untouched = number < len(self.kinds)  # the first cases must simply work
         kind = rng.choices(self.kinds, [WEIGHTS[kind] for kind in self.kinds])[0]
+        kind = self.kinds[number] if untouched else kind
         actions = ACTIONS[kind]
         action = rng.choices([a for _, a in actions], [w for w, _ in actions])[0]
         work, outside, marker = place / "work", place / "outside", place / "executed"
         path = self.bases.copy(kind, work)
         make_canaries(outside)
         changed = Place(rng, kind, path, outside)
-        untouched = number < len(self.kinds)  # the first cases must simply work
         count = 0 if untouched else rng.choices([1, 2, 4], [8, 2, 1])[0]
         done = apply(changed, count)
-        inside = kind in RUNS and path.is_dir() and rng.random() < 0.3
+        inside = kind in RUNS and kind != "own" and path.is_dir() and rng.random() < 0.3
         _plant(work, path, marker)
         job = _job(action, work, inside)
         before = {"outside": snapshot(outside), "work": set(os.listdir(work))}
@@ -237,10 +257,7 @@ def _expectations(
     """What follows from what was changed: a recovered run, a refused environment, an untouched run."""
     if not done and outcome.code != 0:
         yield "lost runs", "a good run was refused"
-    if not isinstance(action, tuple):
-        command = "load"
-    else:
-        command = "overwrite" if "--overwrite" in action else action[0]
+    command = "load" if isinstance(action, str) else "overwrite" if "--overwrite" in action else action[0]
     if command == "overwrite" and outcome.code == 2:
         kept = snapshot(path)
         if any(kept.get(name) != value for name, value in before.items() if name != ".lock"):

@@ -25,7 +25,8 @@ HUGE = (10**9, 10**12, 10**30, 1e308)
 LONG = ("epochs", "iterations", "evaluate_every", "seed")  # large values are no fault, they only take long
 JUNK: tuple[Any, ...] = (
     None, True, False, -1, 0, 0.5, -0.5, float("nan"), float("inf"), float("-inf"), "", "x", "1", "point", "../..",
-    "\x1b[2J", "a\nb", "\udcff", "x" * 5000, [], [0], [-1], [1.5], ["x"], [None], [[]], [2, 2], [10**6] * 3, {}, {"x": 1},
+    "\x1b[2J", "a\nb", "\udcff", "x" * 5000, [], [0], [-1], [1.5], ["x"], [None], [[]], [2, 2], {}, {"x": 1},
+    [10**6] * 3,
 )  # fmt: skip
 SIZES = (
     "hidden", "replay_size", "episodes_per_epoch", "batch_size", "latent_dim", "horizon", "evaluation_trajectories",
@@ -174,7 +175,9 @@ def delete_something(place: Place) -> Done | None:
 def replace_by_special(place: Place) -> Done:
     """A pipe, a socket, a folder, or a link to a device in the place of a file."""
     files = place.files()
-    extra = [place.path / name for name in (".lock", ".config.json.tmp", "metrics.jsonl")] if place.path.is_dir() else []
+    extra = (
+        [place.path / name for name in (".lock", ".config.json.tmp", "metrics.jsonl")] if place.path.is_dir() else []
+    )
     file = place.rng.choice([*files, *extra])
     file.unlink(missing_ok=True)
     how = place.rng.choice(["fifo", "socket", "folder", "zero", "full", "null", "random", "loop", "dangling"])
@@ -295,8 +298,22 @@ def swap_command(place: Place) -> Done | None:
         return None
     config = json.loads(file.read_text())
     key = place.rng.choice(["command", "method", "env", "preset"])
-    words = ["linearize", "discover", "sac", "downstream", "ibol", "diayn", "dads", "valor", "point", "ant", "point_goal"]
-    config[key] = place.rng.choice([*words, "half_cheetah_imitation", "Pendulum-v1", "CartPole-v1", "paper", "__init__"])
+    words = [
+        "linearize",
+        "discover",
+        "sac",
+        "downstream",
+        "ibol",
+        "diayn",
+        "dads",
+        "valor",
+        "point",
+        "ant",
+        "point_goal",
+    ]
+    config[key] = place.rng.choice(
+        [*words, "half_cheetah_imitation", "Pendulum-v1", "CartPole-v1", "paper", "__init__"]
+    )
     file.write_text(json.dumps(config, indent=2))
     return Done(f"{place.name(file)}: {key} is {config[key]}")
 
@@ -395,8 +412,8 @@ def damage_metrics(place: Place) -> Done | None:
     rng, lines = place.rng, file.read_bytes().splitlines(keepends=True)
     rows: list[Any] = [
         None, 1, "x", [], {}, {"epoch": None}, {"epoch": "2"}, {"epoch": 2.5}, {"epoch": -1}, {"epoch": 10**30},
-        {"epoch": float("nan")}, {"epoch": True}, {"epoch": [1]}, {"epoch": 2, "return": "x"}, {"epoch": 1, "env_steps": {}},
-        {"epoch": 2, "env_steps": None, "time/epoch_seconds": []},
+        {"epoch": float("nan")}, {"epoch": True}, {"epoch": [1]}, {"epoch": 2, "return": "x"},
+        {"epoch": 1, "env_steps": {}},        {"epoch": 2, "env_steps": None, "time/epoch_seconds": []},
     ]  # fmt: skip
     how = rng.choice(["bytes", "row", "row", "instead", "instead", "repeat", "gap", "order", "deep", "long", "missing"])
     at = rng.randrange(len(lines) + 1)
@@ -435,7 +452,14 @@ def forge_newest_checkpoint(place: Place) -> Done | None:
         return None
     arrays, meta = forge.read(file)
     rng = place.rng
-    epochs = ('{"epoch": 1}', '{"epoch": 10000}', '{"epoch": -3}', '{"epoch": "3"}', '{"epoch": 3.5}', '{"epoch": null}')
+    epochs = (
+        '{"epoch": 1}',
+        '{"epoch": 10000}',
+        '{"epoch": -3}',
+        '{"epoch": "3"}',
+        '{"epoch": 3.5}',
+        '{"epoch": null}',
+    )
     others = ("{}", "[]", "null", "3", '"x"', '{"epoch": NaN}', '{"epoch": 1e400}', '{"epoch": [3]}', '{"epoch": true}')
     deep = '{"epoch": ' + "[" * 100_000 + "]" * 100_000 + "}"
     how = rng.choice(["meta", "meta", "lacks", "lacks", "shape", "type", "normalizer", "nothing", "rank"])
@@ -481,7 +505,9 @@ def forge_any(place: Place) -> Done | None:
     file, rng = place.rng.choice(files), place.rng
     arrays, text = forge.read(file)
     meta = json.loads(text)
-    how = rng.choice(["json", "json", "json", "env", "size", "nan", "negative", "lacks", "shape", "rank", "type", "normalizer"])
+    how = rng.choice(
+        ["json", "json", "json", "env", "size", "nan", "negative", "lacks", "shape", "rank", "type", "normalizer"]
+    )
     if how in ("json", "env", "size") and not _objects(meta):
         how = "nan"
     if how == "json":
@@ -510,7 +536,9 @@ def forge_header(place: Place) -> Done | None:
         return None
     file, rng = place.rng.choice(files), place.rng
     content = file.read_bytes()
-    how = rng.choice(["length", "huge array", "overlap", "gap", "deep", "no metadata", "numbers", "text", "names", "shape"])
+    how = rng.choice(
+        ["length", "huge array", "overlap", "gap", "deep", "no metadata", "numbers", "text", "names", "shape"]
+    )
 
     def edit(header: dict[str, Any]) -> Any:
         names = [name for name in header if name != "__metadata__"]
@@ -559,11 +587,12 @@ def change_sweep(place: Place) -> Done | None:
         'env = "os:abort"', 'env = "torture_planted:make"', "env = 1", "env = []", 'env = "nowhere"', 'method = "sac"',
         "method = 1", 'method = "../sac"', "rows = 1", "rows = []", "rows = [[]]", 'rows = ["x"]', "rows = [{}]",
         "rows = [{nonsense = 1}]", "rows = [{latent_dim = -1}]", 'rows = [{latent_dim = "x"}]', "rows = [{hidden = 1}]",
-        "rows = [{latent_dim = 1000000000000}]", "rows = [{hidden = [1000000, 1000000]}]", "rows = [{latent_dim = nan}]",
-        "rows = [{latent_dim = 1.5}]", 'rows = [{"../../evil" = 1}]', 'rows = [{linearizer = "../../evil"}]', "x = 1",
+        "rows = [{latent_dim = 1000000000000}]", "rows = [{hidden = [1000000, 1000000]}]",
+        "rows = [{latent_dim = nan}]", "rows = [{latent_dim = 1.5}]",
+        'rows = [{"../../evil" = 1}]', 'rows = [{linearizer = "../../evil"}]', "x = 1",
         'rows = [{method = "../../evil"}]', "columns = [{epochs = 0}]", "summary = 1", "cells = 1", "cells = [1]",
         "cells = [[1]]", "[grid", "[other]", "name = 1", 'name = "x"', "rows = [{latent_dim = [2]}]",
-        "rows = [{latent_dim = {x = 1}}]", "x = " + "[" * 5000 + "]" * 5000, f'rows = [{{normalizer = "{"x" * 5000}"}}]',
+        "rows = [{latent_dim = {x = 1}}]", "x = " + "[" * 5000 + "]" * 5000, f'rows = [{{normalizer = "{"x" * 999}"}}]',
         'rows = [{linearizer = "a/b"}]', "rows = [{latent_dim = 1979-05-27}]", 'rows = [{normalizer = "x/../../../y"}]',
     )  # fmt: skip
     line = rng.choice(lines)

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -92,50 +92,47 @@ def last_line(text: str) -> str:
 
 
 def run_cases(
-    tally: Tally, numbers: Iterable[int], jobs: int, cache: Path, case: Callable[[int, Worker], Iterable[Failure]]
+    tally: Tally, numbers: Iterable[int], workers: Sequence[Worker], case: Callable[[int, Worker], Iterable[Failure]]
 ) -> None:
-    """Do the cases with so many workers at a time; shows progress."""
-    todo = list(numbers)
+    """Do the cases, one at a time in each worker; shows progress."""
+    todo, done = list(numbers), 0
     began, lock = time.monotonic(), threading.Lock()
-    workers: Queue[Worker] = Queue()
-    made = [Worker(cache) for _ in range(min(jobs, len(todo)))]
-    for worker in made:
-        workers.put(worker)
+    free: Queue[Worker] = Queue()
+    for worker in workers:
+        free.put(worker)
 
     def one(number: int) -> None:
-        worker = workers.get()
+        nonlocal done
+        worker = free.get()
         try:
             found = list(case(number, worker))
         except Exception:
             found = [Failure("unclear", tally.campaign, number, "the campaign itself failed", traceback.format_exc())]
         finally:
-            workers.put(worker)
+            free.put(worker)
         with lock:
+            done += 1
             tally.failures += found
-            tally.cases += 1
-            show_progress(tally, len(todo), began)
+            show_progress(tally, done, len(todo), began)
 
-    try:
-        with ThreadPoolExecutor(len(made)) as pool:
-            for future in [pool.submit(one, number) for number in todo]:
-                future.result()
-    finally:
-        for worker in made:
-            worker.close()
+    with ThreadPoolExecutor(len(workers)) as pool:
+        for future in [pool.submit(one, number) for number in todo]:
+            future.result()
+    tally.cases += len(todo)
 
 
 _shown = 0.0
 
 
-def show_progress(tally: Tally, total: int, began: float) -> None:
+def show_progress(tally: Tally, done: int, total: int, began: float) -> None:
     """A line now and then, with the time that is left."""
     global _shown
     now = time.monotonic()
-    if now - _shown < 5 and tally.cases < total:
+    if now - _shown < 5 and done < total:
         return
     _shown = now
-    left = (now - began) / tally.cases * (total - tally.cases)
-    text = f"{tally.campaign}: {tally.cases}/{total}, {len(tally.failures)} failures, {left / 60:.1f} min left"
+    left = (now - began) / done * (total - done)
+    text = f"{tally.campaign}: {done}/{total}, {len(tally.failures)} failures, {left / 60:.1f} min left"
     print(text, file=sys.stderr, flush=True)
 
 
@@ -159,7 +156,7 @@ def groups(tallies: Iterable[Tally]) -> str:
     lines = []
     for (kind, _), members in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
         first = members[0]
-        lines.append(f"{len(members):4d} × {kind} — case {first.case}: {first.what[:300]}")
+        lines.append(f"{len(members):4d} x {kind}, case {first.case}: {first.what[:300]}")
         lines.append(f"       {last_line(first.said)[:300]}")
     return "\n".join(lines)
 
