@@ -4,11 +4,15 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# A shell starts its background jobs with Ctrl-C ignored, and we keep to that; the tests are about the other case.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before JAX is imported: the tests compile the same functions in many processes, and the next time they run.
 os.environ["IBOL_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")

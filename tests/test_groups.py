@@ -8,7 +8,7 @@ from ibol.evaluation.groups import Group, group_runs
 from ibol.linearizer.policy import load_linearizer, provenance_of
 from ibol.runs.directory import RunDirectory
 
-SETTINGS = {"linearizer": "none", "encoder_sees": "all", "policy_sees": "all", "beta": 0.1, "evaluate_every": 100}
+SETTINGS = {"linearizer": "none", "encoder_sees": "all", "policy_sees": "all", "evaluate_every": 100}
 
 
 def write(path: Path, command: str, settings: dict[str, Any], **config: Any) -> Path:
@@ -93,7 +93,9 @@ def test_what_was_set_makes_another_experiment(tmp_path: Path) -> None:
 
 
 def linearize(path: Path, *, seed: int = 0, **settings: Any) -> Path:
-    return write(path, "linearize", {"reward": "inner", "macro_length": 10, "epochs": 400, **settings}, seed=seed)
+    return write(
+        path, "linearize", {"reward": "inner_product", "macro_length": 10, "epochs": 400, **settings}, seed=seed
+    )
 
 
 def test_linearizers_that_differ_by_more_than_their_seed(tmp_path: Path) -> None:
