@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-# A shell starts its background jobs with Ctrl-C ignored, and we keep to that; the tests are about the other case.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
 # Before JAX is imported: the tests compile the same functions in many processes, and the next time they run.
 os.environ["IBOL_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
 
 from ibol.cli import main
 from ibol.runs.directory import RunDirectory
+
+# A shell starts its background jobs with Ctrl-C ignored, and we keep to that; the tests are about the other case.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

@@ -27,6 +27,7 @@ from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.seeding import derive
+from ibol.training.launch import open_run
 
 POLICY_PREFIX = "policy/"
 Distortion = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -184,7 +185,7 @@ def provenance_of(source: str | Path) -> dict[str, Any]:
     """How the linearizer that `load_linearizer` finds came to be: its run's settings, or what its file says."""
     path = Path(source)
     if path.is_dir():
-        config = RunDirectory.open(path).config
+        config = open_run(path).config
         return {"source": str(source), **{name: config[name] for name in ("preset", "seed", "settings")}}
     if path.is_file():
         return dict(checkpoint.load(path, lambda name: False)[1].get("provenance") or {})
