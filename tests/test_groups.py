@@ -6,7 +6,7 @@ from typing import Any
 
 from ibol.evaluation.groups import Group, group_runs
 from ibol.linearizer.policy import load_linearizer, provenance_of
-from ibol.runs.directory import RunDirectory
+from ibol.training.launch import open_run
 
 SETTINGS = {"linearizer": "none", "encoder_sees": "all", "policy_sees": "all", "evaluate_every": 100}
 
@@ -117,7 +117,7 @@ def test_a_run_keeps_how_its_linearizer_was_made(tmp_path: Path) -> None:
     kept = discover(tmp_path / "run", linearizer=str(source)) / "linearizer.safetensors"
     found = provenance_of(kept)
     assert (found["source"], found["preset"], found["seed"]) == (str(source), "fast", 7)
-    assert found["settings"] == RunDirectory.open(source).config["settings"]
+    assert found["settings"] == open_run(source).config["settings"]
 
 
 def test_another_macro_length_of_a_linearizer_is_another_experiment(tmp_path: Path) -> None:
