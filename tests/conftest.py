@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ os.environ["IBOL_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "co
 
 from ibol.cli import main
 from ibol.runs.directory import RunDirectory
+
+# A shell starts its background jobs with Ctrl-C ignored, and we keep to that; the tests are about the other case.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

@@ -6,9 +6,9 @@ from typing import Any
 
 from ibol.evaluation.groups import Group, group_runs
 from ibol.linearizer.policy import load_linearizer, provenance_of
-from ibol.runs.directory import RunDirectory
+from ibol.training.launch import open_run
 
-SETTINGS = {"linearizer": "none", "encoder_sees": "all", "policy_sees": "all", "beta": 0.1, "evaluate_every": 100}
+SETTINGS = {"linearizer": "none", "encoder_sees": "all", "policy_sees": "all", "evaluate_every": 100}
 
 
 def write(path: Path, command: str, settings: dict[str, Any], **config: Any) -> Path:
@@ -85,15 +85,15 @@ def test_what_was_set_makes_another_experiment(tmp_path: Path) -> None:
     ]
     name = "IBOL without linearizer"
     assert labels(*runs) == [
-        (f"{name} fast beta=0.1 horizon=None", 2),
-        (f"{name} fast beta=0.1 horizon=50", 1),
+        (f"{name} fast beta=0.01 horizon=None", 2),
+        (f"{name} fast beta=0.01 horizon=50", 1),
         (f"{name} fast beta=1.0 horizon=None", 1),
         (f"{name} paper", 1),
     ]
 
 
 def linearize(path: Path, *, seed: int = 0, **settings: Any) -> Path:
-    return write(path, "linearize", {"reward": "inner", "macro_length": 10, "epochs": 400, **settings}, seed=seed)
+    return write(path, "linearize", {"macro_length": 10, "epochs": 400, **settings}, seed=seed)
 
 
 def test_linearizers_that_differ_by_more_than_their_seed(tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_linearizers_that_differ_by_more_than_their_seed(tmp_path: Path) -> None
         linearize(tmp_path / "lin1", seed=1),
         linearize(tmp_path / "lin2", reward="euclidean"),
     ]
-    assert labels(*made) == [("linearizer reward=inner", 2), ("linearizer reward=euclidean", 1)]
+    assert labels(*made) == [("linearizer reward=inner_product", 2), ("linearizer reward=euclidean", 1)]
     runs = [discover(tmp_path / f"run{i}", linearizer=str(source)) for i, source in enumerate(made)]
     bundled = discover(tmp_path / "bundled", linearizer="bundled")
     assert labels(*runs, bundled) == [
-        ("IBOL linearizer=trained linearizer reward=inner", 2),
+        ("IBOL linearizer=trained linearizer reward=inner_product", 2),
         ("IBOL linearizer=trained linearizer reward=euclidean", 1),
         ("IBOL linearizer=bundled", 1),
     ]
@@ -117,7 +117,7 @@ def test_a_run_keeps_how_its_linearizer_was_made(tmp_path: Path) -> None:
     kept = discover(tmp_path / "run", linearizer=str(source)) / "linearizer.safetensors"
     found = provenance_of(kept)
     assert (found["source"], found["preset"], found["seed"]) == (str(source), "fast", 7)
-    assert found["settings"] == RunDirectory.open(source).config["settings"]
+    assert found["settings"] == open_run(source).config["settings"]
 
 
 def test_another_macro_length_of_a_linearizer_is_another_experiment(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_controllers_over_other_skills_are_other_experiments(tmp_path: Path) -> 
         downstream(tmp_path / "f", linearizer="bundled", controller="planner"),
     ]
     assert labels(*runs) == [
-        ("IBOL skills preset=fast skills beta=0.1", 2),
+        ("IBOL skills preset=fast skills beta=0.01", 2),
         ("IBOL skills preset=paper", 1),
         ("IBOL skills preset=fast skills beta=1.0", 1),
         ("VALOR-L", 1),

@@ -130,7 +130,7 @@ def test_horizon(horizon):
         (DictWalker, {}, "^the observation space of .*DictWalker is Dict, but only Box spaces are supported$"),
         (DiscreteWalker, {}, "^the action space of .*DiscreteWalker is Discrete, but only Box spaces are supported$"),
         (unbounded_walker, {}, "^the action space of .*unbounded_walker is unbounded, but .* finite limits$"),
-        (Walker, {"location_dims": (0, 2)}, r"^location_dims are \(0, 2\), but they must be different ones from 0 to 1$"),
+        (Walker, {"location_dims": (0, 2)}, r"^location_dims are \(0, 2\), but .* different ones from 0 to 1$"),
         (Walker, {"location_dims": (-1,)}, r"^location_dims is -1, but a whole number of at least 0 is needed$"),
         (Walker, {"num_envs": 0}, "^num_envs is 0"),
         (Walker, {"horizon": 0}, "^horizon is 0"),

@@ -111,9 +111,10 @@ TRAINING = [
     (DISCOVER, ["--preset", "a[/b]"], "unknown preset 'a[/b]'"),
     (DISCOVER, ["--method", ""], "unknown method ''"),
     (DISCOVER, ["--linearizer", "a[/b]"], "unknown linearizer 'a[/b]'"),
-    (DISCOVER, ["--linearizer", LONG], "File name too long"),
-    (DISCOVER, ["--linearizer", "a\0b"], "the argument 'a\\x00b' is no text"),
-    (DISCOVER, ["--linearizer", "a\udcff"], "the argument 'a\\udcff' is no text"),
+    (DISCOVER, ["--linearizer", LONG], "--linearizer"),
+    (DISCOVER, ["--linearizer", "bundled:"], "no linearizer is bundled for point"),
+    (DISCOVER, ["--linearizer", "a\0b"], "--linearizer is 'a\\x00b', which is no text"),
+    (DISCOVER, ["--linearizer", "a\udcff"], "--linearizer is 'a\\udcff', which is no text"),
     (DISCOVER, ["--unknown[/b]", 1], "--unknown[/b]"),
     (DISCOVER, ["[/b]"], "[/b]"),
     (DISCOVER, ["--epochs", "[/b]"], "[/b]"),
@@ -157,12 +158,12 @@ USING = [
     (["evaluate", ""], "an argument is empty"),
     (["evaluate", "a[/b]"], "a[/b] holds no run"),
     (["evaluate", "/dev/null"], "/dev/null"),
-    (["evaluate", "x" * 5000], "File name too long"),
+    (["evaluate", "x" * 5000], "holds no run"),
     (["plot", "RUN", "--bins", 1], "--bins is 1, but at least 2"),
     (["plot", "RUN", "--bins"], "--bins is empty"),
     (["plot", "RUN", "--trajectories", 0], "--trajectories is 0, but at least 1"),
     (["plot", "RUN", "--seed", -1], "--seed is -1, but at least 0"),
-    (["plot", "RUN", "--output", "a.docx"], "its ending must be one of"),
+    (["plot", "RUN", "--output", "a.docx"], "the ending of --output must be one of"),
     (["plot", "RUN", "--output="], "--output is empty"),
     (["plot", LONG], "File name too long"),
     (["plot", "a[/b]"], "'a[/b]'"),
@@ -195,7 +196,14 @@ USING = [
     (["normalize", "point", "--steps", 0], "--steps is 0, but at least 1"),
     (["sac", ""], "an argument is empty"),
     (["sac", "x" * 5000], "File name too long"),
-    (["sac", "point", "--run-dir", LONG], "File name too long"),
+    (["sac", "point", "--run-dir", LONG], "ibol: --run-dir xxx"),
+    (["downstream", "point_goal", "--skills", "nowhere"], "(--skills)"),
+    (["discover", "ant", "--linearizer", "RUN"], "not of 'ibol linearize' (--linearizer)"),
+    (["discover", "ant", "--linearizer", "bundled:"], "unknown seed of the bundled linearizer ant ''"),
+    (["evaluate", "RUN", "--json", "a.txt"], "choose .json for --json"),
+    (["evaluate", "RUN", "--trajectories", 8, "--sepin-k", 3, "--quiet"], "choose k (--sepin-k) from 1 to 2"),
+    (["plot", "RUN", "--figure", "curves", "--metric", "nonsense"], "for --metric"),
+    (["sweep", "point-ibol", "--sweep-dir", "/dev/null"], "/dev/null is a file: choose another --sweep-dir"),
     (["sac", "point", "--run-dir", "x/" * 3000], "File name too long"),
     (["sac", "point", "--run-dir", ""], "--run-dir is empty"),
     (["sac", "point", "--run-dir", "/dev/null/x"], "cannot write to /dev/null/x"),
@@ -451,6 +459,7 @@ def test_skills_refuse_what_they_cannot_use(point_skills: Path) -> None:
         (lambda: skills.act(obs, z[:2]), r"latents have shape \(2, 2\), but \(3, 2\) is needed"),
         (lambda: skills.act(obs[0], z), r"latents have shape \(3, 2\), but \(2,\) is needed"),
         (lambda: skills.act(obs, z, seed=0.5), "seed is 0.5"),
+        (lambda: skills.rollout(z, deterministic=None), "deterministic is None, but True or False"),
         (lambda: skills.act(obs, z, step=-1), "step is -1"),
         (lambda: skills.controller(z * NAN), "latents have values that are not finite"),
         (lambda: skills.controller(z[:, :1]), r"latents have shape \(3, 1\)"),
@@ -547,6 +556,7 @@ def test_environments_refuse_actions_of_another_kind() -> None:
     env.reset(seed=0)
     for action in (np.zeros((2, 3)), np.zeros(2), [[0, NAN], [0, 0]], "a", None, [[0, 0], [0]], np.zeros((2, 2)) * 1j):
         refused(lambda action=action: env.step(action), "action")
+    refused(lambda: env.reset(options="all"), "options are 'all', but a dictionary")
 
 
 def test_policies_refuse_what_they_cannot_use(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_runs_of_the_first_version_are_read(point_skills: Path, tmp_path: Path) 
     np.testing.assert_array_equal(skills.rollout(latents).states, same.rollout(latents).states)
     launch.resume(old, quiet=True, epochs=3)
     assert ibol.load_agent(old).kind == "skills"
-    assert SkillDescription.from_json({**config["skills"], "discrete": True}).prior == "one_hot"
+    assert SkillDescription.from_json({**config["skills"], "discrete": True}, "a file").prior == "one_hot"
 
 
 def test_neighbouring_seeds_share_no_initial_state(point_skills: Path) -> None:

@@ -1,11 +1,21 @@
 """Errors that one sentence explains, so that the command line can print them without a traceback."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class IbolError(Exception):
     """What was wrong, what is allowed and what to do, in one sentence."""
+
+
+@contextmanager
+def naming(flag: str) -> Iterator[None]:
+    """Within it, errors also name the flag that what is wrong came from."""
+    try:
+        yield
+    except IbolError as error:
+        raise type(error)(f"{error} ({flag})") from None
 
 
 def unknown(kind: str, name: str, choices: Iterable[str], hint: str = "") -> IbolError:

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import ibol
 from ibol.cli import inspect, train, use
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:
-        where = f"{_shortened(str(error.filename))}: " if error.filename is not None else ""
+        where = f"{_flag_of(str(error.filename), args)}: " if error.filename is not None else ""
         print(f"ibol: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(2)
     except (MemoryError, RuntimeError) as error:
@@ -65,6 +66,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         print(f"ibol: there is not enough memory ({error}): choose smaller sizes", file=sys.stderr)
         sys.exit(2)
+
+
+def _flag_of(path: str, args: Sequence[str]) -> str:
+    """The path, after the flag that it came from."""
+    flags = [flag for flag, value in pairwise(args) if flag.startswith("--") and value in path]
+    return " ".join([*flags[:1], _shortened(path)])
 
 
 def _shortened(text: str, most: int = 200) -> str:

@@ -49,9 +49,9 @@ def trust_flag(env: str) -> str:
 
 def _check_argument(arg: str, before: str) -> None:
     """Refuse an argument that is nothing, or no text; `before` is the one before it."""
-    if not bounds.is_text(arg):
-        raise IbolError(f"the argument {arg!r} is no text: give names and paths in UTF-8")
     flag, equals, value = arg.partition("=") if arg.startswith("--") else (before, "=", arg)
+    named = flag if flag.startswith("--") else "an argument"
+    if not bounds.is_text(arg):
+        raise IbolError(f"{named} is {value!r}, which is no text: give names and paths in UTF-8")
     if equals and not value:
-        named = f"{flag} is empty" if flag.startswith("--") else "an argument is empty"
-        raise IbolError(f"{named}: give it a value or leave it out")
+        raise IbolError(f"{named} is empty: give it a value or leave it out")

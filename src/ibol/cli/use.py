@@ -42,7 +42,7 @@ def evaluate(argv: list[str]) -> None:
 
     given = parse(Evaluate, argv, "evaluate", "Measure what runs have learned.")
     if given.json is not None:
-        check_free(given.json, overwrite=given.overwrite, flag="--json")
+        check_free(given.json, overwrite=given.overwrite, flag="--json", endings=(".json",))
     with trust.envs(given.trust_env):
         rows = evaluate_runs(
             given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ibol.bounds import Count, Natural, Positive
 from ibol.envs import TASKS, TaskEnv, sizes
 from ibol.envs.settings import EnvSettings
-from ibol.errors import IbolError, unknown
+from ibol.errors import IbolError, naming, unknown
 from ibol.learners.normalizer import Normalizer, load_normalizer
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.learners.sac_learner import SACFields
@@ -181,7 +181,8 @@ def _find_skills(source: str, robot: str) -> Skills | None:
         raise IbolError("name the run of 'ibol discover' whose skills to use with --skills RUN, or give --skills none")
     if source == "none":
         return None
-    skills = load_skills(source)
+    with naming("--skills"):
+        skills = load_skills(source)
     if skills.env != robot:
         raise IbolError(f"the skills in {source} are those of {skills.env}, but this task is for {robot}")
     return skills

@@ -51,6 +51,8 @@ def seed_list(seed: Any, num_envs: int) -> list[int | None]:
 
 def reset_mask(options: Mapping[str, Any] | None, num_envs: int) -> NDArray[np.bool_] | None:
     """Which environments `reset(options=...)` is for; None for all."""
+    if options is not None and not isinstance(options, Mapping):
+        raise IbolError(f"options are {options!r}, but a dictionary is needed")
     if options is None or options.get("reset_mask") is None:
         return None
     mask = np.asarray(options["reset_mask"])

@@ -27,6 +27,7 @@ from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.seeding import derive
+from ibol.training.launch import open_run
 
 POLICY_PREFIX = "policy/"
 Distortion = Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -161,13 +162,14 @@ def load_linearizer(source: str | Path) -> Linearizer:
         return _from_run(RunDirectory.open(path))
     if path.suffix == ".safetensors" and os.path.exists(path):
         return _from_file(path)
-    name, _, seed = str(source).partition(":")
+    name, colon, seed = str(source).partition(":")
     names = bundled()
     if name not in names:
         raise unknown("linearizer", str(source), names, ", or name a run directory of 'ibol linearize'")
-    if (seed or "0") not in names[name]:
+    seed = seed if colon else "0"
+    if seed not in names[name]:
         raise unknown(f"seed of the bundled linearizer {name}", seed, names[name])
-    return _from_file(BUNDLED / f"{name}-{seed or '0'}.safetensors")
+    return _from_file(BUNDLED / f"{name}-{seed}.safetensors")
 
 
 def bundled() -> dict[str, list[str]]:
@@ -183,7 +185,7 @@ def provenance_of(source: str | Path) -> dict[str, Any]:
     """How the linearizer that `load_linearizer` finds came to be: its run's settings, or what its file says."""
     path = Path(source)
     if path.is_dir():
-        config = RunDirectory.open(path).config
+        config = open_run(path).config
         return {"source": str(source), **{name: config[name] for name in ("preset", "seed", "settings")}}
     if path.is_file():
         return dict(checkpoint.load(path, lambda name: False)[1].get("provenance") or {})

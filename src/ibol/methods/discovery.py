@@ -15,7 +15,7 @@ from ibol import trust
 from ibol.bounds import Count, Natural, NonNegative
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
-from ibol.errors import IbolError
+from ibol.errors import IbolError, naming
 from ibol.figures.skills import SkillPicture, plot_skills
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, find_normalizer, omit
@@ -242,9 +242,8 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
     """The linearizer that `--linearizer` names for an environment."""
     if source == "none":
         return None
-    name, _, seed = source.partition(":")
-    if name != "bundled":
-        with trust.envs(env):  # the user named it
+    if source.partition(":")[0] != "bundled":
+        with trust.envs(env), naming("--linearizer"):  # the user named it
             found = load_linearizer(source)
     elif env not in bundled():
         raise IbolError(
@@ -252,7 +251,7 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
             f"'ibol linearize {env}' and name its run with --linearizer, or choose --linearizer none"
         )
     else:
-        found = load_linearizer(f"{env}:{seed}" if seed else env)
+        found = load_linearizer(env + source.removeprefix("bundled"))
     if found.env != env:
         raise IbolError(f"the linearizer {source} was trained in {found.env}, but the environment is {env}")
     return found

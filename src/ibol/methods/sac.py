@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ibol.bounds import Count, Natural, array
+from ibol.bounds import Count, Natural, array, whole_number, yes_or_no
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings, check_dims
 from ibol.learners import sac
@@ -149,9 +149,9 @@ class SACPolicy:
     def act(self, states: ArrayLike, *, deterministic: bool = True, seed: int = 0) -> NDArray[np.float32]:
         """Actions in [-1, 1] for raw states (n,) or (N, n): the mode, or a sample that `seed` decides."""
         inputs = omit(self.normalizer(array("states", states, ..., len(self.normalizer.mean))), self.omitted)
-        if deterministic:
+        if yes_or_no("deterministic", deterministic):
             return np.asarray(sac.mode_actions(self.network, inputs))
-        return np.asarray(sac.sample_actions(self.network, inputs, jax.random.key(seed), 0))
+        return np.asarray(sac.sample_actions(self.network, inputs, jax.random.key(whole_number("seed", seed, 0)), 0))
 
     def rollout(self, episodes: int = 16, *, seed: int = 0) -> Trajectories:
         """Whole episodes with the most likely actions; `seed` decides the initial states."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibol import memory
-from ibol.bounds import Count, Natural, array, path, whole_number
+from ibol.bounds import Count, Natural, array, path, whole_number, yes_or_no
 from ibol.envs import Env
 from ibol.envs.settings import EnvSettings, check_dims, env_settings_of
 from ibol.errors import IbolError
@@ -134,7 +134,7 @@ class Skills:
         self, states: NDArray[np.floating], z: NDArray[np.float32], deterministic: bool, seed: int, step: int
     ) -> NDArray[np.float32]:
         inputs = np.concatenate([omit(self.normalizer(states), self.description.omitted), z], axis=-1)
-        if deterministic:
+        if yes_or_no("deterministic", deterministic):
             return np.asarray(sac.mode_actions(self.network, inputs))
         return np.asarray(sac.sample_actions(self.network, inputs, jax.random.key(seed), step))
 

@@ -84,6 +84,8 @@ def run_sweep(
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Train what is not trained yet, then draw and measure; returns the rows of numbers."""
+    if directory.exists() and not directory.is_dir():
+        raise IbolError(f"{directory} is a file: choose another --sweep-dir")
     cells = [_config(sweep, preset, changes, epochs) for changes in sweep.cells()]
     paths = [directory / label(changes) for changes in sweep.cells()]
     for path, config in zip(paths, cells, strict=True):

@@ -34,7 +34,7 @@ def plot_runs(
         raise IbolError("name at least one run to draw")
     known = sorted(FigureCanvasBase.get_supported_filetypes())
     if output.suffix.lower().lstrip(".") not in known:  # said before the work, not after it
-        raise IbolError(f"could not write {output}: its ending must be one of {', '.join(known)}")
+        raise IbolError(f"could not write {output}: the ending of --output must be one of {', '.join(known)}")
     options = PlotOptions() if options is None else options
     bounds.check(options)
     FIGURES[figure](names, output, options)

@@ -53,7 +53,7 @@ def plot_learning_curves(names: Sequence[str], output: Path, options: PlotOption
     if chosen not in common:
         if not chosen:
             raise IbolError(f"name the --metric to draw; these runs have in common: {', '.join(sorted(common))}")
-        raise unknown("metric", chosen, common)
+        raise unknown("metric", chosen, common, " for --metric")
     curves = []
     for group in groups:
         members = [_curve(logs[run.path], chosen, options.against) for run in group.runs]
