@@ -109,7 +109,6 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("skills.sample_latents(2, seed=@)", SEEDS),
     ("skills.rollout(@)", BAD_LATENTS),
     ("skills.rollout(np.zeros((2, 2)), seed=@)", SEEDS),
-    ("skills.rollout(np.zeros((2, 2)), deterministic=@)", ("3", "'x'", "None")),
     ("skills.controller(@)(np.zeros((2, 2)), 0)", BAD_LATENTS),
     ("skills.controller(np.zeros((2, 2)))(@, 0)", BAD_LATENTS),
     ("skills.act(@, np.zeros((2, 2)))", BAD_LATENTS),
