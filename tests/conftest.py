@@ -17,8 +17,9 @@ os.environ["IBOL_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "co
 from ibol.cli import main
 from ibol.runs.directory import RunDirectory
 
-# A shell starts its background jobs with Ctrl-C ignored, and we keep to that; the tests are about the other case.
+# A shell starts background jobs with signals ignored, and we keep to that; the tests are about the other case.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

@@ -149,7 +149,7 @@ def test_nothing_is_lost_and_nothing_wrong_is_measured(
         (["--json", str(tmp_path)], "is a directory"),
         (["--json", str(tmp_path / "a" / "b.json")], "no directory"),
         (["--trajectories", "5"], "at least 8"),
-        (["--trajectories", "16", "--sepin-k", "3"], "choose 1 to 2"),
+        (["--trajectories", "16", "--sepin-k", "3"], "from 1 to 2"),
         (["--trajectories", "16", "--bins", "0"], "at least 2"),
     ):
         capsys.readouterr()

@@ -180,7 +180,7 @@ def test_what_does_not_fit_is_refused() -> None:
         LinearizedEnv(EnvSettings().make("ant", 1), lin)
     with pytest.raises(IbolError, match="without automatic resets"):
         LinearizedEnv(ibol.make("point", 2), lin)
-    with pytest.raises(IbolError, match="among 0 to 1"):
+    with pytest.raises(IbolError, match="different ones from 0 to 1"):
         LinearizedEnv(lin.make_env(1), lin, goal_dims=[2])
     with pytest.raises(IbolError, match="goal ranges of ant only"):
         trainer(reward="euclidean", critic="scalar", relabel=0.0)

@@ -21,7 +21,7 @@ DIE_WHILE_SAVING = """
 import os, signal, sys
 from pathlib import Path
 from ibol import cli
-from ibol.runs import checkpoint
+from ibol.runs import checkpoint, files
 moment, countdown = sys.argv[1], int(sys.argv[2])
 
 def die_at(owner, name, torn):
@@ -35,8 +35,8 @@ def die_at(owner, name, torn):
         os.kill(os.getpid(), signal.SIGKILL)
     setattr(owner, name, wrapped)
 
-die_at(*{"tensors": (checkpoint, "save_file", True), "rename": (checkpoint.os, "replace", False),
-         "directory": (checkpoint, "_sync", False)}[moment])
+die_at(*{"tensors": (checkpoint, "save_file", True), "rename": (os, "replace", False),
+         "directory": (files, "sync", False)}[moment])
 cli.main(sys.argv[3:])
 """
 

@@ -68,7 +68,7 @@ def test_replay_continues_from_a_saved_state(count):
 def test_replay_must_fit():
     replay = new_replay(8)
     replay.add(rows(0, 6))
-    with pytest.raises(IbolError, match=r"6.* transitions, but this one takes 5"):
+    with pytest.raises(IbolError, match="has 6 transitions"):
         new_replay(5).restore(replay.state())
 
 

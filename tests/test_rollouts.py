@@ -175,8 +175,8 @@ def test_the_random_reference_of_a_distorted_run_acts_in_its_world(tmp_path: Pat
     config = build(IBOLConfig, "ibol", "smoke", "ant", overrides={"distortion": "squeeze_y", "episodes_per_epoch": 2})
     skills = IBOLTrainer("ant", EnvSettings(horizon=20), config, 0).agent()
     assert skills.linearizer is not None
-    act = skills.linearizer.act
-    skills.linearizer.act = lambda obs, goal: (goals.append(goal), act(obs, goal))[1]  # type: ignore[method-assign]
+    act = skills.linearizer._actions
+    skills.linearizer._actions = lambda obs, goal: (goals.append(goal), act(obs, goal))[1]  # type: ignore[method-assign]
     answers = np.random.default_rng(0).uniform(-1, 1, (2, 29)).astype(np.float32)
     skills.act_on(lambda obs, step: answers)(np.zeros((2, 29), np.float32), 0)
     np.testing.assert_allclose(goals[0], squeeze_y(answers))

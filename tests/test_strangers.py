@@ -344,7 +344,6 @@ def start(*args: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "ibol", *map(str, args)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
     )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ class SACLearner:
         memory.check(
             transitions_per_epoch * row,
             f"an epoch of {transitions_per_epoch} transitions",
-            "choose a smaller --episodes-per-epoch or --horizon",
+            "choose a smaller --episodes-per-epoch, --horizon or --latent-dim",
         )
         sampled = config.gradient_steps * (config.batch_size or transitions_per_epoch)
         memory.check(2 * sampled * row, f"{sampled} samples", "choose a smaller --batch-size or --gradient-steps")

@@ -42,6 +42,7 @@ _FILES = ("config.json", "metrics.jsonl", "linearizer.safetensors", "imitation.s
 _FOLDERS = ("checkpoints", "pictures", "evaluation", "skills", "tensorboard")
 _CHECKPOINT_NAME = "epoch-{:010d}.safetensors"
 _MOST_CONFIG, _MOST_METRICS = 2**24, 2**30  # bytes, far more than any run needs
+_MOST_EPOCHS = 10**10  # as many digits as the names of checkpoints have
 
 
 @dataclass(frozen=True)
@@ -194,10 +195,11 @@ class RunDirectory:
     def metrics(self) -> list[dict[str, float]]:
         """The logged epochs in order; says which are missing because lines were damaged."""
         rows, _ = self._read_metrics()
-        missing = sorted(set(range(1, rows[-1]["epoch"] if rows else 1)) - {row["epoch"] for row in rows})
-        if missing:
+        epochs = [0, *(row["epoch"] for row in rows)]
+        if gaps := [(a + 1, b - 1) for a, b in itertools.pairwise(epochs) if b > a + 1]:
+            count = epochs[-1] - len(rows)
             warnings.warn(
-                f"{self.path / 'metrics.jsonl'} lacks {len(missing)} epochs between {missing[0]} and {missing[-1]}",
+                f"{self.path / 'metrics.jsonl'} lacks {count} epochs between {gaps[0][0]} and {gaps[-1][1]}",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -321,7 +323,7 @@ def _metrics_row(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     numbers = isinstance(row, dict) and all(type(value) in (int, float) for value in row.values())
-    return row if numbers and _whole(row.get("epoch")) > 0 else None
+    return row if numbers and 0 < _whole(row.get("epoch")) < _MOST_EPOCHS else None
 
 
 def _whole(value: Any) -> int:

@@ -15,7 +15,7 @@ from ibol.interrupt import GRACE, CutShort, interruptible
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import TrainingProgress
-from ibol.training.trainer import REPLAY_PREFIX, Trainer
+from ibol.training.trainer import REPLAYS, Trainer
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _restore(trainer: Trainer, run: RunDirectory) -> int:
 def _kept(trainer: Trainer) -> Arrays:
     """The state as it is now; of what the next epoch may change in place, all but the replay buffer is copied."""
     return {
-        name: value.copy() if value.flags.writeable and not name.startswith(REPLAY_PREFIX) else value
+        name: value.copy() if value.flags.writeable and not name.startswith(REPLAYS) else value
         for name, value in trainer.state().items()
     }
 
@@ -111,7 +111,7 @@ def _check_finite(metrics: dict[str, float], state: Arrays, epoch: int, run: Run
     """Stop at the first number that is not finite, before it can reach a checkpoint."""
     broken = [name for name, value in metrics.items() if not math.isfinite(value)]
     if not broken:
-        learnt = {name: value for name, value in state.items() if not name.startswith(REPLAY_PREFIX)}
+        learnt = {name: value for name, value in state.items() if not name.startswith(REPLAYS)}
         broken = [name for name, value in learnt.items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
     if broken:
         last = run.checkpoints()

@@ -14,8 +14,8 @@ from ibol.learners.normalizer import Normalizer, epoch_weight
 from ibol.learners.rollout import Agent
 from ibol.runs.checkpoint import Arrays, check_like
 
-REPLAY_PREFIX = "replay/"
-"""Names of arrays that grow with the epochs."""
+REPLAYS = ("replay/", "recent/")
+"""How the names of arrays begin that are kept in a `Replay` and grow with the epochs."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Trainer(ABC):
 
     def restore(self, arrays: Arrays) -> None:
         """Continue from what `state` gave; refuses arrays that do not fit before it changes anything."""
-        fixed = {name: value for name, value in self.state().items() if not name.startswith(REPLAY_PREFIX)}
+        fixed = {name: value for name, value in self.state().items() if not name.startswith(REPLAYS)}
         check_like(fixed, arrays)
         self.go_back(arrays)
 
