@@ -38,6 +38,16 @@ def raised() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def held() -> Iterator[None]:
+    """Have Ctrl-C wait until the end of this; processes that are started in here never see one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Interruption:
     """Whether a training is to stop; `cut_short` is entered around what may be given up in the middle."""
 

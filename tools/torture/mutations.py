@@ -236,7 +236,7 @@ def link_outside(place: Place) -> Done | None:
     if link.exists() and not link.is_symlink() and place.rng.random() < 0.5:
         target = place.outside / f"moved-{link.name}"
         shutil.move(link, target)
-    elif link.is_dir():
+    elif link.is_dir() and not link.is_symlink():
         shutil.rmtree(link)
     else:
         link.unlink(missing_ok=True)
@@ -378,12 +378,14 @@ def _short(value: Any) -> str:
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    """All objects in JSON, the outermost first."""
-    if isinstance(value, list):
-        return [found for item in value for found in _objects(item)]
-    if not isinstance(value, dict):
-        return []
-    return [value, *(found for item in value.values() for found in _objects(item))]
+    """All objects in JSON, the outermost first; it may be nested deeper than Python calls may be."""
+    found, left = [], [value]
+    while left:
+        one = left.pop(0)
+        if isinstance(one, dict):
+            found.append(one)
+        left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else []
+    return found
 
 
 def _config(place: Place) -> Path | None:

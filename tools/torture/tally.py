@@ -113,6 +113,8 @@ def run_cases(
         with lock:
             done += 1
             tally.failures += found
+            for failure in found:
+                print(f"{failure.kind}, case {failure.case}: {failure.what[:300]}", file=sys.stderr)
             show_progress(tally, done, len(todo), began)
 
     with ThreadPoolExecutor(len(workers)) as pool:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib import resources
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from ibol import bounds, presets, trust
+from ibol import bounds, interrupt, presets, trust
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.plots.skills import random_skills
@@ -94,16 +94,21 @@ def run_sweep(
     # Workers of their own: each has one core, and what a cell compiled is of no use to another.
     pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
     try:
-        waiting = {
-            pool.submit(_train, sweep.method_of(cell), sweep.env, config, path, preset, seed): path
-            for cell, config, path in zip(sweep.cells(), cells, paths, strict=True)
-        }
+        with interrupt.held():  # workers keep it held: this process answers Ctrl-C for all
+            waiting = {
+                pool.submit(_train, sweep.method_of(cell), sweep.env, config, path, preset, seed): path
+                for cell, config, path in zip(sweep.cells(), cells, paths, strict=True)
+            }
         for done, future in enumerate(as_completed(waiting), start=1):
             if not future.result():
                 raise KeyboardInterrupt
             spent = time.monotonic() - began
             left = spent / done * (len(cells) - done)
             say(f"{done}/{len(cells)} {waiting[future].name}: {spent / 60:.1f} min elapsed, {left / 60:.1f} min left")
+    except KeyboardInterrupt:
+        for worker in active_children():
+            worker.terminate()  # which saves
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
     panels = [[random_skills(directory / label(cell), title(cell), seed=seed) for cell in row] for row in sweep.rows]
