@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from queue import Queue
 
-from torture.worker import SECONDS, Outcome, Worker
+from torture.worker import SECONDS, Outcome, Worker, WorkerDied
 
 MEGABYTES = 2048
 KINDS = (
@@ -106,6 +106,8 @@ def run_cases(
         worker = free.get()
         try:
             found = list(case(number, worker))
+        except WorkerDied:
+            raise
         except Exception:
             found = [Failure("unclear", tally.campaign, number, "the campaign itself failed", traceback.format_exc())]
         finally:

@@ -20,7 +20,7 @@ from typing import Any
 SECONDS = 20.0  # of processor time, or of doing nothing at all
 WALL_SECONDS = 240.0  # for jobs with processes of their own, on a machine that others use, too
 ADDRESSES = 12 * 2**30  # bytes that a job may ask for, so that a forged size cannot take the whole machine
-FORBIDDEN = ("torture_planted", "antigravity", "this", "turtledemo", "http.server")
+FORBIDDEN = ("torture_planted", "antigravity", "this", "turtledemo")
 """Modules that no job has a reason to import; the worker has not imported them either."""
 
 
@@ -62,6 +62,10 @@ class Outcome:
     """What it imported or called that it must not."""
 
 
+class WorkerDied(RuntimeError):
+    """There is nobody left to do jobs."""
+
+
 class Worker:
     """The other end: `run` gives a job to the process and waits for its outcome."""
 
@@ -81,7 +85,7 @@ class Worker:
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError("the worker has died")
+            raise WorkerDied("the worker has died")
         return Outcome(**json.loads(answer))
 
     def close(self) -> None:
@@ -119,6 +123,7 @@ def _import_all() -> None:
     importlib.import_module("matplotlib.backends.backend_agg")
     threads = len(os.listdir("/proc/self/task"))
     assert threads == 1, f"{threads} threads after the imports: a fork is not safe"
+    assert not set(FORBIDDEN) & set(sys.modules), "a forbidden module is imported in any case"
 
 
 def _run(job: Job) -> Outcome:
@@ -219,6 +224,9 @@ def _become(job: Job, where: Path, executed: int) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
+        for name in FORBIDDEN:
+            if name in sys.modules:
+                os.write(executed, f"import:{name}\n".encode())
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -228,8 +236,8 @@ def _tell_tales(pipe: int) -> None:
     """Report what a hostile run would like to do."""
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event in ("socket.bind", "os.system") or (event == "import" and args[0] in FORBIDDEN):
-            os.write(pipe, f"{event}:{args[0] if event == 'import' else ''}\n".encode())
+        if event in ("socket.bind", "os.system"):
+            os.write(pipe, f"{event}\n".encode())
 
     sys.addaudithook(hook)
 
