@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ibol import memory
 from ibol.bounds import whole_number
+from ibol.envs.checks import dimensions
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.loading import Run, load_run
 from ibol.learners.rollout import Act, Trajectories, collect
@@ -99,13 +100,12 @@ def skill_rollouts(
     trajectories, seed = whole_number("trajectories", trajectories), whole_number("seed", seed, 0)
     run = load_run(run)
     skills = run.skills
-    dims = skills.location_dims if state_dims is None else state_dims
+    every = skills.description.state_dim
+    dims = dimensions("state_dims", skills.location_dims if state_dims is None else state_dims, every)
     if not dims:
         raise IbolError(
             f"the skills in {run.path} have no location to be measured by: give --location-dims to discover"
         )
-    if not all(0 <= whole_number("each of state_dims", dim, 0) < skills.description.state_dim for dim in dims):
-        raise IbolError(f"state_dims are {dims}, but the state of {skills.env} has {skills.description.state_dim}")
     latents = choose_latents(skills, which, trajectories, seed)
     key = {
         "version": _VERSION, "policy": policy, "which": which, "seed": seed, "deterministic": deterministic,

@@ -62,7 +62,8 @@ class Replay:
         """Size and position of a state that fits into this buffer."""
         shapes = {name: values.shape for name, values in state.items() if name != "position"}
         size = max((shape[0] for shape in shapes.values() if shape), default=0)
-        if shapes != {name: (size, *values.shape[1:]) for name, values in self._columns.items()}:
+        floats = all(values.dtype == np.float32 for name, values in state.items() if name != "position")
+        if not floats or shapes != {name: (size, *values.shape[1:]) for name, values in self._columns.items()}:
             raise BadCheckpoint("the replay buffer in the checkpoint has other columns than these settings need")
         position: Any = state["position"].tolist() if "position" in state else None
         full = size == self.capacity  # until then it goes on where it ends

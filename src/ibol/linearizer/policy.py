@@ -188,7 +188,8 @@ def provenance_of(source: str | Path) -> dict[str, Any]:
         config = open_run(path).config
         return {"source": str(source), **{name: config[name] for name in ("preset", "seed", "settings")}}
     if path.is_file():
-        return dict(checkpoint.load(path, lambda name: False)[1].get("provenance") or {})
+        made = checkpoint.load(path, lambda name: False)[1].get("provenance")
+        return made if isinstance(made, dict) else {}
     return {"source": str(source)}
 
 
