@@ -95,7 +95,7 @@ def unflatten(template: Any, arrays: Mapping[str, NDArray[Any]], prefix: str = "
     named = [(prefix + _name(path), leaf) for path, leaf in leaves]
     check_like(dict(named), arrays)
     found = [
-        jax.numpy.asarray(arrays[name], leaf.dtype) if isinstance(leaf, jax.Array) else arrays[name]
+        jax.numpy.asarray(arrays[name].astype(leaf.dtype, copy=False)) if isinstance(leaf, jax.Array) else arrays[name]
         for name, leaf in named
     ]
     return jax.tree_util.tree_unflatten(structure, found)
