@@ -347,7 +347,7 @@ def test_every_value_of_a_configuration_is_checked(tmp_path: Path, name: str, va
 @pytest.mark.parametrize(
     "dirt",
     [b"not json\n", b"\xff\xfe\n", b"[1]\n", b'{"epoch": "1"}\n', b'{"epoch": true, "total": 0}\n',
-     b'{"epoch": 2, "total": []}\n', b'{"total": 1}\n'],
+     b'{"epoch": 2, "total": []}\n', b'{"total": 1}\n', b'{"epoch": 1000000000000000000000000000000}\n'],
 )  # fmt: skip
 def test_damaged_rows_are_said_and_kept_aside_and_the_run_goes_on(tmp_path: Path, dirt: bytes) -> None:
     run = new_run(tmp_path / "run")
