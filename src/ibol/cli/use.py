@@ -30,6 +30,8 @@ def evaluate(argv: list[str]) -> None:
         """How many of the most separable latent dimensions SEPIN@k is the mean of."""
         references: bool = True
         """Measure each run's untrained policy and random goals, too."""
+        deterministic: bool = False
+        """Skills act by the mode of their policy instead of samples of it."""
         seed: Natural = 0
         """Decides latents, goals and initial states."""
         json: Path | None = None
@@ -46,7 +48,7 @@ def evaluate(argv: list[str]) -> None:
     with trust.envs(given.trust_env):
         rows = evaluate_runs(
             given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
-            seed=given.seed, references=given.references, quiet=given.quiet,
+            seed=given.seed, references=given.references, deterministic=given.deterministic, quiet=given.quiet,
         )  # fmt: skip
     for table in evaluation_tables(rows):
         show(table)

@@ -35,6 +35,7 @@ def evaluate_runs(
     k: int = 1,
     seed: int = 0,
     references: bool = True,
+    deterministic: bool = False,
     quiet: bool = False,
 ) -> list[Row]:
     """One row of numbers for each run; for skills see `evaluate_skills`, for tasks `evaluate_downstream`.
@@ -51,8 +52,9 @@ def evaluate_runs(
     rows: list[Row] = []
     if of_kind["skills"]:
         rows += evaluate_skills(
-            of_kind["skills"], trajectories=trajectories, bins=bins, k=k, seed=seed, references=references, quiet=quiet
-        )
+            of_kind["skills"], trajectories=trajectories, bins=bins, k=k, seed=seed, references=references,
+            deterministic=deterministic, quiet=quiet,
+        )  # fmt: skip
     rows += evaluate_downstream(of_kind["controller"], episodes=episodes, seed=seed)
     start = derive(seed, "evaluation")
     linearizers = [run.agent for run in of_kind["linearizer"]]

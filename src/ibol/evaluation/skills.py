@@ -38,7 +38,8 @@ def evaluate_skills(
 
     Bins and cells divide the ranges that the skills of all runs in the same environment reach together. Every number of
     bins makes rows of its own. Where several runs differ only by seeds, a row with their mean and the bootstrap
-    interval of it (`intervals`) follows.
+    interval of it (`intervals`) follows. With `deterministic` skills act by the mode of their policy, which their rows
+    say ("skills, mode").
     """
     whole_number("trajectories", trajectories, SHOWN)
     if not isinstance(bins, Sequence) or not bins:
@@ -65,7 +66,8 @@ def evaluate_skills(
     rows: dict[tuple[Path, Policy], list[Row]] = {}
     for (path, policy), (random, eight) in measured.items():
         group = group_of[path]
-        head = {"run": str(path), "env": group.env, "method": group.label, "policy": policy}
+        acting = f"{policy}, mode" if deterministic and policy != "random" else policy
+        head = {"run": str(path), "env": group.env, "method": group.label, "policy": acting}
         informed, cells = ranges[group.env]
         behaviour = _behaviour(random, eight, cells)
         measure = _discrete_information if random.prior.discrete else partial(_information, k=k)

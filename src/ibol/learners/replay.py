@@ -36,9 +36,12 @@ class Replay:
         self.position = (self.position + count) % self.capacity
         self.size = min(self.size + count, self.capacity)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Columns:
-        """Transitions drawn uniformly with replacement, each column (*shape, ...)."""
-        rows = rng.integers(self.size, size=shape)
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], newest: int | None = None) -> Columns:
+        """Transitions drawn uniformly with replacement, of all or of the `newest`; each column (*shape, ...)."""
+        if newest is None or newest >= self.size:
+            rows = rng.integers(self.size, size=shape)
+        else:
+            rows = (self.position - 1 - rng.integers(newest, size=shape)) % self.size
         return {name: values[rows] for name, values in self._columns.items()}
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -25,6 +25,7 @@ from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.learners import adam, sac
 from ibol.learners.adam import linear_decay
+from ibol.learners.noise import colored_noise
 from ibol.learners.normalizer import Normalizer, find_normalizer
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
@@ -92,6 +93,9 @@ class LinearizerConfig(TrainingConfig, SACFields):
     rhythms: Fraction = 0.0
     """Fraction of the first epoch's episodes in which the robot moves by a rhythm (an open-loop gait) instead of the
     policy, with linear decay to 0."""
+    noise_color: NonNegative = 0.0
+    """Exponent of the exploration noise's power spectrum over an episode: 0 is white (each step by itself), 1 pink
+    (Eberhard et al. 2023), whose slow part carries a robot with short steps farther from where it is."""
     imitation_steps: Natural = 0
     """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate decays to 0."""
     end_when_fallen: bool = False
@@ -206,14 +210,18 @@ class LinearizerTrainer(Trainer):
 
     def _explore(self, goals: NDArray[np.float32], epoch: int) -> Trajectories:
         """Episodes of the policy, and in the first of them of rhythms."""
-        key = jax.random.key(derive(self.seed, "exploration", epoch))
+        randomness = jax.random.key(derive(self.seed, "exploration", epoch))
+        if self.config.noise_color:
+            shape = (self.env.horizon, len(goals), self.description.action_dim)
+            rng = generator(self.seed, "exploration", epoch)
+            randomness = jnp.asarray(colored_noise(rng, shape, self.config.noise_color))
         rhythms, dims = self.rhythms, list(self.env.location_dims)
         count = round(self.config.rhythms * linear_decay(0.0, epoch, self.epochs) * len(goals))
         noise = generator(self.seed, "rhythms", epoch)
         gaits = rhythms.draw(noise, goals[:count, dims]) if rhythms else None
 
         def act(states: NDArray[np.float32], step: int) -> Any:
-            actions = _sample(self.learner.policy, self.frame, states, goals, key, step)
+            actions = _sample(self.learner.policy, self.frame, states, goals, randomness, step)
             if rhythms is None or gaits is None:
                 return actions
             noisy = rhythms.actions(gaits, step) + DISTURBANCE * noise.standard_normal((count, actions.shape[1]))
@@ -372,9 +380,14 @@ class LinearizerTrainer(Trainer):
 
 
 @jax.jit
-def _sample(policy: sac.Policy, frame: Frame, states: jax.Array, goals: jax.Array, key: jax.Array, step: int) -> Any:
+def _sample(
+    policy: sac.Policy, frame: Frame, states: jax.Array, goals: jax.Array, randomness: jax.Array, step: int
+) -> Any:
+    """Random actions at a step, from a key or from the noise of all steps (T, N, m)."""
     inputs, to_action = frame.observe(states, goals)
-    return to_action(sac.sample_actions(policy, inputs, key, step))
+    drawn = jnp.issubdtype(randomness.dtype, jnp.floating)
+    distribution: sac.ActionDistribution = policy(inputs)
+    return to_action(distribution.sample(randomness[step] if drawn else jax.random.fold_in(randomness, step)))
 
 
 def _with_bonus(maps: sac.FeatureMaps, steps: int) -> sac.FeatureMaps:

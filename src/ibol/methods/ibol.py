@@ -14,7 +14,7 @@ one number for each trajectory, as its return, or the gradient through its own g
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -48,6 +48,9 @@ from ibol.nn.networks import BetaPolicy, RecurrentBetaPolicy, TrajectoryEncoder
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
 
+_REFINED_AT_ONCE = 50  # gradient steps
+_FINAL_RATE = 0.01  # of the learning rate is left at the last of the final steps
+
 
 @dataclass(frozen=True)
 class IBOLConfig(PolicyGradientConfig):
@@ -62,6 +65,11 @@ class IBOLConfig(PolicyGradientConfig):
     recent_epochs: Count = 1
     """Epochs whose trajectories encoder and skill policy learn from, so that they do not overfit a single one; the
     sampling policy learns from the last one."""
+    final_steps: Natural = 0
+    """Gradient steps of encoder and skill policy alone at the end of the last epoch, when the sampling policy has come
+    to rest; the learning rate starts anew and decays linearly to a hundredth."""
+    final_epochs: Count = 1
+    """Epochs whose trajectories these steps learn from."""
     latent_samples: Count = 16
     """Latents drawn for each trajectory in the imitation term."""
     marginal_samples: Count = 100
@@ -251,6 +259,33 @@ def update(
     return state, jax.tree.map(lambda values: values[0], infos)
 
 
+@partial(jax.jit, static_argnames="config")
+def refine(
+    networks: Networks, optimizer: optax.OptState, batches: Batch, key: Array, decays: Array, config: IBOLConfig
+) -> tuple[Networks, optax.OptState, dict[str, Array]]:
+    """Gradient steps of encoder and skill policy alone, one on each of `batches` (steps, B, ...).
+
+    Returns the networks, Adam's state of these two and what the last step saw.
+    """
+
+    def loss(learned: tuple[TrajectoryEncoder, BetaPolicy], batch: Batch, key: Array) -> tuple[Array, Terms]:
+        terms, _ = objective(Networks(networks.sampling, *learned), batch, key, config)
+        return -jnp.mean(skill_objective(terms, config)), terms
+
+    def step(carry: Any, x: tuple[Batch, Array, Array]) -> tuple[Any, Terms]:
+        learned, optimizer = carry
+        batch, key, decay = x
+        grads, terms = jax.grad(loss, has_aux=True)(learned, batch, key)
+        return adam.descend(config.learning_rate, learned, grads, optimizer, decay), terms
+
+    start = (networks.encoder, networks.skill), optimizer
+    ((encoder, skill), optimizer), terms = jax.lax.scan(
+        step, start, (batches, jax.random.split(key, len(decays)), decays)
+    )
+    info = {f"final_{name}": values[-1].mean() for name, values in terms._asdict().items()}
+    return Networks(networks.sampling, encoder, skill), optimizer, info
+
+
 class IBOLTrainer(DiscoveryTrainer):
     """Collects trajectories of the sampling policy, and learns; their latents are the u."""
 
@@ -280,7 +315,9 @@ class IBOLTrainer(DiscoveryTrainer):
         memory.check(latents * seen, f"{latents} imitated episodes", "choose a smaller --latent-samples")
         memory.check(config.marginal_samples * seen, "the marginal term", "choose a smaller --marginal-samples")
         columns = {"states": (steps + 1, states), "goals": (steps, goals), "lengths": (), "u": (config.latent_dim,)}
-        self.recent = Replay(config.recent_epochs * config.episodes_per_epoch, columns, "--recent-epochs")
+        self.kept_epochs = max(config.recent_epochs, config.final_epochs if config.final_steps else 1)
+        kept = self.kept_epochs * config.episodes_per_epoch
+        self.recent = Replay(kept, columns, "--recent-epochs or --final-epochs")
 
     @property
     def skill_policy(self) -> BetaPolicy:
@@ -307,12 +344,33 @@ class IBOLTrainer(DiscoveryTrainer):
         config = self.config
         key = jax.random.key(derive(self.seed, "updates", epoch))
         columns, recent = columns_of(trajectories, latents), None
-        if config.recent_epochs > 1:
+        if self.kept_epochs > 1:
             self.recent.add(columns)
-            shape = (config.gradient_steps, config.episodes_per_epoch)
-            recent = self.batch(self.recent.sample(generator(self.seed, "recent", epoch), shape))
+        if config.recent_epochs > 1:
+            recent = self._recent(config.gradient_steps, config.recent_epochs, generator(self.seed, "recent", epoch))
         self.training, info = update(self.training, self.batch(columns), recent, key, config, self.decay(epoch))
+        if config.final_steps and epoch == self.epochs - 1:
+            info |= self._refine(epoch)
         return {name: float(value) for name, value in info.items()}
+
+    def _recent(self, steps: int, epochs: int, rng: np.random.Generator) -> Batch:
+        """Trajectories of the last epochs at random, as many for each gradient step as an epoch has."""
+        count = self.config.episodes_per_epoch
+        return self.batch(self.recent.sample(rng, (steps, count), newest=epochs * count))
+
+    def _refine(self, epoch: int) -> dict[str, Array]:
+        """The last steps of encoder and skill policy, some at a time to spare memory."""
+        config, networks, info = self.config, self.training.networks, {}
+        optimizer = adam.start(config.learning_rate, (networks.encoder, networks.skill))
+        rng = generator(self.seed, "refinement", epoch)
+        for first in range(0, config.final_steps, _REFINED_AT_ONCE):
+            steps = np.arange(first, min(first + _REFINED_AT_ONCE, config.final_steps))
+            decays = jnp.asarray(1 - (1 - _FINAL_RATE) * steps / config.final_steps, jnp.float32)
+            batches = self._recent(len(steps), config.final_epochs, rng)
+            key = jax.random.key(int(rng.integers(2**31)))
+            networks, optimizer, info = refine(networks, optimizer, batches, key, decays, config)
+        self.training = State(networks, self.training.optimizer)
+        return info
 
     def batch(self, columns: Columns) -> Batch:
         """What the networks see of trajectories; not the last state, as in the authors' code."""
@@ -327,13 +385,13 @@ class IBOLTrainer(DiscoveryTrainer):
 
     def learned(self) -> Arrays:
         """All that learns, and what it learns from."""
-        recent = self.recent.state() if self.config.recent_epochs > 1 else {}
+        recent = self.recent.state() if self.kept_epochs > 1 else {}
         return {**super().learned(), **{f"recent/{name}": values for name, values in recent.items()}}
 
     def restore_learned(self, arrays: Arrays) -> None:
         """Undo `learned`."""
         super().restore_learned(arrays)
-        if self.config.recent_epochs > 1:
+        if self.kept_epochs > 1:
             self.recent.restore({name[7:]: values for name, values in arrays.items() if name.startswith("recent/")})
 
 
