@@ -1,0 +1,197 @@
+"""The tuning of the `fast` presets of skill discovery, by the protocol in docs/methods/protocol.md.
+
+    python benchmarks/tune.py train ant ibol --dir DIR        # every try of a method on a robot that has no row yet
+    python benchmarks/tune.py choose                          # all rows, and what the criterion chooses from them
+
+`tuning/candidates.toml` has the settings. A try is a run of 'ibol discover' in DIR, resumed where it stopped, then
+measured; its row goes to `tuning/ENV.json`. Several of these commands can run side by side.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ibol import presets
+from ibol.evaluation.skills import evaluate_skills
+from ibol.linearizer.evaluation import evaluate_linearizer
+from ibol.linearizer.policy import load_linearizer
+from ibol.runs.directory import RunDirectory
+from ibol.training.launch import find
+
+TUNING = Path(__file__).parent / "tuning"
+SCORES = (
+    "neighbour_information", "neighbour_sepin@1", "accuracy", "spread", "distance", "coverage", "smallest_sector",
+    "lowest", "highest",
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+class Try:
+    """One setting of a method on a robot."""
+
+    def __init__(self, env: str, method: str, number: int) -> None:
+        self.env, self.method, self.number = env, method, number
+        self.protocol, own = _candidates()["protocol"], _candidates()[env]
+        self.trajectories = own["trajectories"]
+        base = presets._tables(method)["fast"]["all"]  # what this file adds to; the robots' own parts are its outcome
+        self.changed = own[method][number]
+        settings = {**base, **own["common"], **self.changed, "linearizer": self.protocol["linearizer"]}
+        settings.pop("status")
+        self.settings = dataclasses.asdict(find(method).config(**settings))
+
+    @property
+    def name(self) -> str:
+        """What its run is called."""
+        return f"{self.env}-{self.method}-{self.number}"
+
+    def command(self) -> list[str]:
+        """Every setting by its flag: presets may change later, and this stays what it is."""
+        flags = [word for name, value in sorted(self.settings.items()) for word in _flag(name, value)]
+        seed = str(self.protocol["seed"])
+        return ["ibol", "discover", self.env, "--method", self.method, "--preset", "fast", "--seed", seed, *flags]
+
+    def train(self, folder: Path) -> RunDirectory:
+        """Its run, trained to its end."""
+        path = folder / self.name
+        words = ["resume", str(path)] if path.exists() else [*self.command()[1:], "--run-dir", str(path)]
+        subprocess.run([sys.executable, "-m", "ibol", *words], check=True)
+        return RunDirectory.open(path)
+
+    def row(self, run: RunDirectory) -> Row:
+        """What it was and what came out."""
+        logged = list(run.metrics())
+        return {
+            "env": self.env,
+            "method": self.method,
+            "try": self.number,
+            "command": " ".join(self.command()),
+            "seed": self.protocol["seed"],
+            "linearizer": 0,
+            "settings": self.changed,
+            "env_steps": int(logged[-1]["env_steps"]),
+            "minutes": round(sum(row["time/epoch_seconds"] for row in logged) / 60, 1),
+            "trajectories": self.trajectories,
+            "sampled": self._scores(run, deterministic=False),
+            "mode": self._scores(run, deterministic=True),
+        }
+
+    def _scores(self, run: RunDirectory, *, deterministic: bool) -> dict[str, float]:
+        (row,) = evaluate_skills(
+            [run.path], trajectories=self.trajectories, references=False, deterministic=deterministic, quiet=True
+        )
+        return {name: round(float(row[name]), 4) for name in SCORES if name in row}
+
+
+def train(env: str, methods: Sequence[str], numbers: Sequence[int] | None, folder: Path) -> None:
+    """Make the rows that are missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for method in methods:
+        for number in range(len(_candidates()[env][method])) if numbers is None else numbers:
+            if not any(row["method"] == method and row["try"] == number for row in rows_of(env)):
+                one = Try(env, method, number)
+                _keep(one.row(one.train(folder)))
+
+
+def choose(env: str) -> Iterator[tuple[Row, bool]]:
+    """The rows of a robot, each with whether the criterion chooses it: the most information from neighbours of sampled
+    skills among those whose ends spread far enough; ties, to a hundredth of a nat, by accuracy."""
+    rows = rows_of(env)
+    for method in dict.fromkeys(row["method"] for row in rows):
+        tries = [row for row in rows if row["method"] == method]
+        eligible = [row for row in tries if row["sampled"]["spread"] >= smallest_spread(env)]
+        best = max(eligible, key=_merit, default=None)
+        yield from ((row, row is best) for row in tries)
+
+
+def smallest_spread(env: str) -> float:
+    """How far ends must spread for a try to be eligible, in metres."""
+    reach = json.loads((TUNING / f"{env}.json").read_text())["linearizer_distance"]
+    return float(_candidates()["protocol"]["smallest_spread"] * reach)
+
+
+def rows_of(env: str) -> list[Row]:
+    """The rows that are there."""
+    file = TUNING / f"{env}.json"
+    return json.loads(file.read_text())["rows"] if file.exists() else []
+
+
+def _merit(row: Row) -> tuple[float, float]:
+    return round(row["sampled"]["neighbour_information"], 2), row["sampled"]["accuracy"]
+
+
+def _keep(row: Row) -> None:
+    """Add a row to its file; a lock keeps tries that end together from losing one another's."""
+    file = TUNING / f"{row['env']}.json"
+    lock = file.with_suffix(".lock")
+    with open(lock, "w") as held:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(held, fcntl.LOCK_EX)
+        kept = [other for other in rows_of(row["env"]) if (other["method"], other["try"]) != (row["method"], row["try"])]
+        methods = [name for name in _candidates()[row["env"]] if name not in ("trajectories", "common")]
+        rows = sorted([*kept, row], key=lambda one: (methods.index(one["method"]), one["try"]))
+        known = json.loads(file.read_text()) if file.exists() else {}
+        distance = known.get("linearizer_distance") or _linearizer_distance(row["env"])
+        file.write_text(json.dumps({"linearizer_distance": distance, "rows": rows}, indent=2) + "\n")
+
+
+def _linearizer_distance(env: str) -> float:
+    """Mean metres for goals of full length over four evaluations, 256 episodes in the plane."""
+    linearizer = load_linearizer(env)
+    distances = [evaluate_linearizer(linearizer, seed=seed).scalars()["distance"] for seed in range(4)]
+    return round(sum(distances) / len(distances), 2)
+
+
+def _candidates() -> dict[str, Any]:
+    return tomllib.loads((TUNING / "candidates.toml").read_text())
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    flag = "--" + name.rstrip("_").replace("_", "-")
+    if isinstance(value, bool):
+        return [flag if value else flag.replace("--", "--no-", 1)]
+    return [flag, *map(str, value)] if isinstance(value, list | tuple) else [flag, str(value)]
+
+
+def show(env: str) -> None:
+    """The rows of a robot as a table, the chosen ones marked."""
+    print(f"{env}: ends must spread {smallest_spread(env):.1f} m")
+    for row, chosen in choose(env):
+        sampled, mode = row["sampled"], row["mode"]
+        print(
+            f"  {'*' if chosen else ' '} {row['method']:6} {row['try']}"
+            f"  information {sampled['neighbour_information']:.2f} (mode {mode['neighbour_information']:.2f})"
+            f"  accuracy {sampled['accuracy']:.3f} ({mode['accuracy']:.3f})"
+            f"  spread {sampled['spread']:.1f} m  {row['minutes']:.1f} min  {row['settings']}"
+        )
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True, dest="command")
+    training = commands.add_parser("train", help="make the rows that are missing")
+    training.add_argument("env", choices=[name for name in _candidates() if name != "protocol"])
+    training.add_argument("methods", nargs="*", help="default: all")
+    training.add_argument("--tries", type=int, nargs="+", help="numbers of the tries (default: all)")
+    training.add_argument("--dir", type=Path, required=True, help="where the runs are kept")
+    commands.add_parser("choose", help="show all rows and what is chosen")
+    given = parser.parse_args()
+    if given.command == "choose":
+        for file in sorted(TUNING.glob("*.json")):
+            show(file.stem)
+    else:
+        methods = given.methods or [name for name in _candidates()[given.env] if name not in ("trajectories", "common")]
+        train(given.env, methods, given.tries, given.dir)
+
+
+if __name__ == "__main__":
+    main()
