@@ -135,7 +135,9 @@ def _keep(row: Row) -> None:
             import fcntl
 
             fcntl.flock(held, fcntl.LOCK_EX)
-        kept = [other for other in rows_of(row["env"]) if (other["method"], other["try"]) != (row["method"], row["try"])]
+        kept = [
+            other for other in rows_of(row["env"]) if (other["method"], other["try"]) != (row["method"], row["try"])
+        ]
         methods = [name for name in _candidates()[row["env"]] if name not in ("trajectories", "common")]
         rows = sorted([*kept, row], key=lambda one: (methods.index(one["method"]), one["try"]))
         known = json.loads(file.read_text()) if file.exists() else {}

@@ -1,6 +1,7 @@
 """DIAYN, VALOR and DADS: their rewards against closed forms, masking, training to skills that can be told apart."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,30 @@ def test_valors_losses_do_not_reach_each_others_networks_and_padding_changes_not
     assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(alone.skill)) == 0
     for a, b in zip(jax.tree.leaves(gradient(batch).decoder), jax.tree.leaves(alone.decoder), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_valor_through_goals_is_the_policy_gradient_of_the_decoder_and_the_exact_one_of_the_entropy() -> None:
+    learning = trainer("valor", decoded_states=0)
+    latents = np.random.default_rng(0).standard_normal((4, 2)).astype(np.float32)
+    batch = learning.batch(learning.explore(latents, 0), latents)
+    networks = learning.training.networks
+    old = valor.latent_policy(networks.skill, batch.states, batch.latents)
+
+    @partial(jax.jit, static_argnames=("pathwise", "alpha"))
+    def loss_gradient(pathwise: str, alpha: float) -> Any:
+        config = dataclasses.replace(learning.config, pathwise=pathwise, alpha=alpha)
+        return jax.grad(lambda n: valor.losses(n, batch, old, config)[0])(networks).skill
+
+    @jax.jit
+    def entropy_gradient() -> Any:
+        def entropy(skill: Any) -> jax.Array:
+            return valor.latent_policy(skill, batch.states, batch.latents).entropy().sum(axis=1).mean()
+
+        return jax.grad(entropy)(networks.skill)
+
+    leaves = map(jax.tree.leaves, (loss_gradient("goals", 0.5), loss_gradient("nothing", 0.0), entropy_gradient()))
+    for both, decoder, entropy in zip(*leaves, strict=True):
+        np.testing.assert_allclose(both, decoder - 0.5 * entropy, rtol=1e-3, atol=1e-3)
 
 
 SMALL = {"gradient_steps": 64, "batch_size": 64, "model_steps": 64}

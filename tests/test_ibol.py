@@ -157,12 +157,14 @@ def test_the_pathwise_gain_is_the_objective_and_moves_the_sampling_policy_alone(
     networks, batch, settings = learning.training.networks, batch_of(learning), learning.config
     old, key, dynamics = method.sampling_distribution(networks.sampling, batch), jax.random.key(0), dynamics_of(batch)
     terms, latents = method.objective(networks, batch, key, settings)
-    gain = method.pathwise_gain(networks, batch, old, latents, dynamics, key, settings)
+    gain = sum(method.pathwise_gains(networks, batch, old, latents, dynamics, key, settings))
     marginal = method.marginal(networks.sampling, batch, key, settings)
     whole = method.returns_of(terms, marginal, settings)
     expected = whole if pathwise == "states" else terms.imitation - settings.alpha * marginal
     np.testing.assert_allclose(gain, expected, rtol=1e-3, atol=1e-3)
-    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, dynamics, key, settings).mean())(networks)
+    grads = jax.grad(lambda n: sum(method.pathwise_gains(n, batch, old, latents, dynamics, key, settings)).mean())(
+        networks
+    )
     assert min(norms(grads.sampling)[:2]) > 0
     assert max(norms(grads.skill) + norms(grads.encoder)) == 0
 
@@ -174,7 +176,9 @@ def test_the_pathwise_gain_sharpens_goals_that_the_skill_policy_knows() -> None:
     old, key, dynamics = method.sampling_distribution(networks.sampling, batch), jax.random.key(0), dynamics_of(batch)
     latents = jnp.zeros((1, *batch.u.shape))
     target = method.latent_policy(networks.skill, batch.states, latents[0]).mode
-    grads = jax.grad(lambda n: method.pathwise_gain(n, batch, old, latents, dynamics, key, settings).mean())(networks)
+    grads = jax.grad(lambda n: sum(method.pathwise_gains(n, batch, old, latents, dynamics, key, settings)).mean())(
+        networks
+    )
     moved = jax.tree.map(lambda value, grad: value + 0.5 * grad, networks.sampling, grads.sampling)
     before, after = (jnp.abs(d.mode - target).mean() for d in (old, method.sampling_distribution(moved, batch)))
     assert after < 0.9 * before
@@ -206,15 +210,33 @@ def accuracy(ends: np.ndarray) -> float:
 
 
 def test_the_same_seed_continues_exactly() -> None:
-    straight, broken = trainer(recent_epochs=2), trainer(recent_epochs=2)
+    settings = {"recent_epochs": 2, "epochs": 2, "final_steps": 5, "final_epochs": 2}
+    straight, broken, resumed = (trainer(**settings) for _ in range(3))
     for epoch in range(2):
         straight.train_epoch(epoch)
     broken.train_epoch(0)
-    resumed = trainer(recent_epochs=2)
     resumed.restore({name: np.array(value) for name, value in broken.state().items()})
     resumed.train_epoch(1)
     for name, value in straight.state().items():
         np.testing.assert_array_equal(value, resumed.state()[name], err_msg=name)
+
+
+def test_the_final_steps_train_encoder_and_skill_policy_alone_on_the_last_epochs() -> None:
+    settings = {"epochs": 2, "evaluate_every": 0, "learning_rate": 1e-3, "final_epochs": 2}
+    plain, refined = trainer(**settings), trainer(final_steps=60, **settings)
+    plain.train_epoch(0), refined.train_epoch(0)
+    for a, b in zip(jax.tree.leaves(plain.training), jax.tree.leaves(refined.training), strict=True):
+        np.testing.assert_array_equal(a, b)  # it is not the last epoch yet
+    plain.train_epoch(1), refined.train_epoch(1)
+    before, after = plain.training.networks, refined.training.networks
+    for a, b in zip(jax.tree.leaves(before.sampling), jax.tree.leaves(after.sampling), strict=True):
+        np.testing.assert_array_equal(a, b)
+    batch, key = batch_of(refined, epoch=1), jax.random.key(0)
+    gains = [
+        float(method.skill_objective(method.objective(n, batch, key, refined.config)[0], refined.config).mean())
+        for n in (before, after)
+    ]
+    assert gains[1] > gains[0] + 1
 
 
 @pytest.mark.parametrize(

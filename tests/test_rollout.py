@@ -4,6 +4,7 @@ from gymnasium.vector import AutoresetMode
 
 from ibol import IbolError
 from ibol.envs import make
+from ibol.learners.noise import colored_noise
 from ibol.learners.replay import Replay
 from ibol.learners.rollout import Trajectories, collect
 
@@ -50,6 +51,32 @@ def test_replay_samples_filled_rows_uniformly():
     assert numbers.tolist() == [1, 2, 3, 4]
     # 1000 of each but for chance, whose standard deviation is 27.
     assert np.abs(counts - 1000).max() < 5 * 27.4
+
+
+def test_replay_samples_the_newest_rows():
+    replay = new_replay()
+    for stop in (4, 8):  # the second time it starts anew from the front
+        replay.add(rows(stop - 4, stop))
+        sample = replay.sample(np.random.default_rng(0), (200,), newest=3)["states"][:, 0]
+        assert np.unique(sample).tolist() == [stop - 3, stop - 2, stop - 1]
+    assert len(np.unique(replay.sample(np.random.default_rng(0), (200,), newest=9)["rewards"])) == 5
+
+
+@pytest.mark.parametrize("color", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("steps", [200, 201])
+def test_colored_noise_has_unit_variance_and_its_spectrum(color, steps):
+    noise = colored_noise(np.random.default_rng(0), (steps, 400, 3), color)
+    assert noise.shape == (steps, 400, 3)
+    assert abs(noise.var() - 1) < 0.06
+    power = (np.abs(np.fft.rfft(noise, axis=0)) ** 2).mean(axis=(1, 2))
+    low, high = power[2:5].mean(), power[20:50].mean()
+    frequencies = np.fft.rfftfreq(steps)
+    expected = (frequencies[2:5] ** -color).mean() / (frequencies[20:50] ** -color).mean()
+    np.testing.assert_allclose(low / high, expected, rtol=0.15)
+
+
+def test_colored_noise_of_a_single_step_is_white():
+    assert colored_noise(np.random.default_rng(0), (1, 5000), 1.0).std() == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize("count", [3, 5, 8])

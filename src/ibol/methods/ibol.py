@@ -178,20 +178,24 @@ def skill_objective(terms: Terms, config: IBOLConfig) -> Array:
     return terms.imitation - config.beta * terms.compression + auxiliary
 
 
-def pathwise_gain(
+def pathwise_gains(
     networks: Networks, batch: Batch, old: ScaledBeta, latents: Array, dynamics: LinearDynamics, key: Array,
     config: IBOLConfig,
-) -> Array:  # fmt: skip
-    """The part of the objective, (B,), that changes with goals which move along with the sampling policy."""
+) -> tuple[Array, Array]:  # fmt: skip
+    """The parts of the objective, each (B,), that change with goals which move along with the sampling policy.
+
+    Imitation and marginal change through the goals themselves, and with `pathwise = "states"` auxiliary and compression
+    through the states after them; otherwise the second part is 0.
+    """
     goals = sampling_distribution(networks.sampling, batch).transport(batch.goals, old)
     moved, fixed = batch._replace(goals=goals), jax.lax.stop_gradient(networks)
-    gain = imitation(fixed.skill, moved, jax.lax.stop_gradient(latents))
-    gain -= config.alpha * marginal(fixed.sampling, moved, key, config)
-    if config.pathwise == "states":
-        after = batch._replace(encoded=follow(dynamics, batch.encoded, goals - batch.goals))
-        *_, compression, auxiliary = encode(fixed.encoder, after)
-        gain += config.lambda_ * auxiliary - config.beta * compression
-    return gain
+    through_goals = imitation(fixed.skill, moved, jax.lax.stop_gradient(latents))
+    through_goals -= config.alpha * marginal(fixed.sampling, moved, key, config)
+    if config.pathwise != "states":
+        return through_goals, jnp.zeros_like(through_goals)
+    after = batch._replace(encoded=follow(dynamics, batch.encoded, goals - batch.goals))
+    *_, compression, auxiliary = encode(fixed.encoder, after)
+    return through_goals, config.lambda_ * auxiliary - config.beta * compression
 
 
 def losses(
@@ -219,7 +223,7 @@ def losses(
         policy = sampling_distribution(networks.sampling, batch)
         gain += surrogate(policy, old, batch.goals, advantage, batch.lengths, config.clip)
     if through != "nothing":
-        gain += jnp.mean(pathwise_gain(networks, batch, old, latents, dynamics, path_key, config)) / scale
+        gain += jnp.mean(sum(pathwise_gains(networks, batch, old, latents, dynamics, path_key, config))) / scale
     learned = terms if recent is None else objective(networks, recent, recent_key, config)[0]
     skill_loss = -jnp.mean(skill_objective(learned, config))
     info = {

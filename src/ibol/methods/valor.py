@@ -47,9 +47,9 @@ class VALORConfig(PolicyGradientConfig):
     decoded_states: Natural = 20
     """Without a linearizer: states of a trajectory that the decoder sees, evenly spaced, as many as VALOR-L has macro
     steps; 0 shows all. On a linearizer it always sees all."""
-    pathwise: Literal["nothing", "states"] = "nothing"
-    """What reaches the policy through its own actions (reparameterised) instead of the policy gradient: 'states' all of
-    it, by a linear model of how states answer to actions."""
+    pathwise: Literal["nothing", "goals", "states"] = "nothing"
+    """What reaches the policy through its own actions instead of the policy gradient: 'goals' the entropy, exactly;
+    'states' also the decoder's likelihood, by a linear model of how states answer to actions."""
 
 
 class Networks(eqx.Module):
@@ -102,8 +102,11 @@ def losses(networks: Networks, batch: Batch, old: ScaledBeta, config: VALORConfi
     if config.pathwise == "states":
         gain = pathwise_gain(networks, batch, old, policy, config).mean()
     else:
-        advantage, _ = advantages(returns, batch.latents, config)
+        exact = config.pathwise == "goals"
+        advantage, scale = advantages(likelihood if exact else returns, batch.latents, config)
         gain = surrogate(policy, old, batch.actions, advantage, batch.lengths, config.clip)
+        if exact:
+            gain += config.alpha * jnp.mean(time_sum(policy.entropy(), batch.lengths)) / scale
     info = {
         "objective": returns.mean(),
         "objective_std": returns.std(),
