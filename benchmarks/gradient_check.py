@@ -3,8 +3,8 @@
     ibol discover ant --seed 100 --epochs 20 --final-steps 0 --run-dir DIR/ant-20
     python benchmarks/gradient_check.py DIR/ant-20 --episodes 8192 --json benchmarks/results/gradient_check.json
 
-Both are gradients of the objective with respect to the sampling policy, with encoder and skill policy as they stand. The
-policy gradient (REINFORCE, with a baseline of u) is right on average but noisy: two halves of the episodes give two
+Both are gradients of the objective with respect to the sampling policy, with encoder and skill policy as they stand.
+The policy gradient (REINFORCE, with a baseline of u) is right on average but noisy: two halves of the episodes give two
 estimates of it, and their cosine says how much of them is signal. `corrected` is the cosine of the pathwise gradient
 with the policy gradient divided by what this noise alone takes from it; it is left out where the halves hardly agree.
 
@@ -25,7 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.methods.ibol import (
-    Batch, IBOLConfig, IBOLTrainer, Networks, columns_of, marginal, objective, pathwise_gains, sampling_distribution,
+    Batch,
+    IBOLConfig,
+    IBOLTrainer,
+    Networks,
+    columns_of,
+    marginal,
+    objective,
+    pathwise_gains,
+    sampling_distribution,
 )  # fmt: skip
 from ibol.methods.pathwise import LinearDynamics, fit_dynamics
 from ibol.methods.policy_gradient import quadratic_fit, time_sum
@@ -76,7 +84,7 @@ def pathwise_gradient(
 
 
 def by_group(gradient: BetaPolicy, states: int, location: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
-    """A gradient as flat arrays: by what the first layer's weights see, the other layers, and what the heads are for."""
+    """A gradient as flat arrays: by what the first layer's weights see, other layers, and what the heads are for."""
     first, *rest = gradient.network.trunk.layers
     heads = gradient.network.heads
     posture = [i for i in range(heads[0].bias.shape[0]) if i not in location]
@@ -120,7 +128,7 @@ def check(path: Path, episodes: int, seed: int) -> list[dict[str, Any]]:
             found = pathwise_gradient(networks.sampling, networks, batch, latents[number], dynamics, key, config, i)
             paths[part].append(group(found))
     for kept in (scores, paths):
-        kept["both"] = [{name: a[name] + b[name] for name in a} for a, b in zip(kept["goals"], kept["states"])]
+        kept["both"] = [{name: a[name] + b[name] for name in a} for a, b in zip(*map(kept.get, PARTS), strict=True)]
     about = {"run": path.name, "env": world.name, "epochs": epochs, "episodes": len(batches) * count}
     return [about | row for part in (*PARTS, "both") for row in _rows(part, scores[part], paths[part])]
 

@@ -2,15 +2,18 @@
 
     python benchmarks/tune.py train ant ibol --dir DIR        # every try of a method on a robot that has no row yet
     python benchmarks/tune.py choose                          # all rows, and what the criterion chooses from them
+    python benchmarks/tune.py ablate half_cheetah --dir DIR   # objective and optimiser apart
 
 `tuning/candidates.toml` has the settings. A try is a run of 'ibol discover' in DIR, resumed where it stopped, then
-measured; its row goes to `tuning/ENV.json`. Several of these commands can run side by side.
+measured; its row goes to `tuning/ENV.json`, that of an ablation to `results/ablations.json`. Several of these commands
+can run side by side.
 """
 
 import argparse
 import dataclasses
+import fcntl
 import json
-import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -26,30 +29,35 @@ from ibol.runs.directory import RunDirectory
 from ibol.training.launch import find
 
 TUNING = Path(__file__).parent / "tuning"
+ABLATIONS = Path(__file__).parent / "results" / "ablations.json"
 SCORES = (
     "neighbour_information", "neighbour_sepin@1", "accuracy", "spread", "distance", "coverage", "smallest_sector",
     "lowest", "highest",
 )  # fmt: skip
+METHODS = ("ibol", "diayn", "valor", "dads")
 Row = dict[str, Any]
 
 
 class Try:
-    """One setting of a method on a robot."""
+    """One setting of a method on a robot: one of the candidates, or the first of them with what an ablation changes."""
 
-    def __init__(self, env: str, method: str, number: int) -> None:
+    def __init__(self, env: str, method: str, number: int | str) -> None:
         self.env, self.method, self.number = env, method, number
         self.protocol, own = _candidates()["protocol"], _candidates()[env]
         self.trajectories = own["trajectories"]
         base = presets._tables(method)["fast"]["all"]  # what this file adds to; the robots' own parts are its outcome
-        self.changed = own[method][number]
+        ablated = isinstance(number, str)
+        self.changed = {**own[method][0], **ablations()[method][number]} if ablated else own[method][number]
         settings = {**base, **own["common"], **self.changed, "linearizer": self.protocol["linearizer"]}
         settings.pop("status")
         self.settings = dataclasses.asdict(find(method).config(**settings))
 
     @property
     def name(self) -> str:
-        """What its run is called."""
-        return f"{self.env}-{self.method}-{self.number}"
+        """What its run is called; an ablation that changes nothing is the first candidate."""
+        same = isinstance(self.number, str) and not ablations()[self.method][self.number]
+        words = "-".join(re.findall(r"\w+", "0" if same else str(self.number)))
+        return f"{self.env}-{self.method}-{words}"
 
     def command(self) -> list[str]:
         """Every setting by its flag: presets may change later, and this stays what it is."""
@@ -96,7 +104,23 @@ def train(env: str, methods: Sequence[str], numbers: Sequence[int] | None, folde
         for number in range(len(_candidates()[env][method])) if numbers is None else numbers:
             if not any(row["method"] == method and row["try"] == number for row in rows_of(env)):
                 one = Try(env, method, number)
-                _keep(one.row(one.train(folder)))
+                _keep(one.row(one.train(folder)), TUNING / f"{env}.json")
+
+
+def ablate(env: str, methods: Sequence[str], names: Sequence[str] | None, folder: Path) -> None:
+    """Make the rows of ablations that are missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for method in methods:
+        for name in names or ablations().get(method, {}):
+            known = [(row["env"], row["method"], row["try"]) for row in _rows_in(ABLATIONS)]
+            if (env, method, name) not in known:
+                one = Try(env, method, name)
+                _keep(one.row(one.train(folder)), ABLATIONS)
+
+
+def ablations() -> dict[str, dict[str, dict[str, Any]]]:
+    """What each method is tried without, or with instead, by name."""
+    return dict(tomllib.loads((TUNING / "ablations.toml").read_text()))
 
 
 def choose(env: str) -> Iterator[tuple[Row, bool]]:
@@ -112,13 +136,16 @@ def choose(env: str) -> Iterator[tuple[Row, bool]]:
 
 def smallest_spread(env: str) -> float:
     """How far ends must spread for a try to be eligible, in metres."""
-    reach = json.loads((TUNING / f"{env}.json").read_text())["linearizer_distance"]
+    reach = json.loads((TUNING / f"{env}.json").read_text())["linearizer_distance"][env]
     return float(_candidates()["protocol"]["smallest_spread"] * reach)
 
 
 def rows_of(env: str) -> list[Row]:
-    """The rows that are there."""
-    file = TUNING / f"{env}.json"
+    """The tries of a robot that are there."""
+    return _rows_in(TUNING / f"{env}.json")
+
+
+def _rows_in(file: Path) -> list[Row]:
     return json.loads(file.read_text())["rows"] if file.exists() else []
 
 
@@ -126,23 +153,16 @@ def _merit(row: Row) -> tuple[float, float]:
     return round(row["sampled"]["neighbour_information"], 2), row["sampled"]["accuracy"]
 
 
-def _keep(row: Row) -> None:
-    """Add a row to its file; a lock keeps tries that end together from losing one another's."""
-    file = TUNING / f"{row['env']}.json"
-    lock = file.with_suffix(".lock")
-    with open(lock, "w") as held:
-        if os.name == "posix":
-            import fcntl
-
-            fcntl.flock(held, fcntl.LOCK_EX)
-        kept = [
-            other for other in rows_of(row["env"]) if (other["method"], other["try"]) != (row["method"], row["try"])
-        ]
-        methods = [name for name in _candidates()[row["env"]] if name not in ("trajectories", "common")]
-        rows = sorted([*kept, row], key=lambda one: (methods.index(one["method"]), one["try"]))
-        known = json.loads(file.read_text()) if file.exists() else {}
-        distance = known.get("linearizer_distance") or _linearizer_distance(row["env"])
-        file.write_text(json.dumps({"linearizer_distance": distance, "rows": rows}, indent=2) + "\n")
+def _keep(row: Row, file: Path) -> None:
+    """Add a row to a file; a lock keeps tries that end together from losing one another's."""
+    with open(file.with_suffix(".lock"), "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        known = json.loads(file.read_text()) if file.exists() else {"linearizer_distance": {}, "rows": []}
+        rows = sorted([*known["rows"], row], key=lambda one: (one["env"], METHODS.index(one["method"]), one["try"]))
+        distances = known["linearizer_distance"]
+        if row["env"] not in distances:
+            distances[row["env"]] = _linearizer_distance(row["env"])
+        file.write_text(json.dumps({"linearizer_distance": distances, "rows": rows}, indent=2) + "\n")
 
 
 def _linearizer_distance(env: str) -> float:
@@ -180,19 +200,20 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, dest="command")
-    training = commands.add_parser("train", help="make the rows that are missing")
-    training.add_argument("env", choices=[name for name in _candidates() if name != "protocol"])
-    training.add_argument("methods", nargs="*", help="default: all")
-    training.add_argument("--tries", type=int, nargs="+", help="numbers of the tries (default: all)")
-    training.add_argument("--dir", type=Path, required=True, help="where the runs are kept")
+    for name, kind, what in (("train", int, "tries"), ("ablate", str, "ablations")):
+        command = commands.add_parser(name, help=f"make the rows of {what} that are missing")
+        command.add_argument("env", choices=[env for env in _candidates() if env != "protocol"])
+        command.add_argument("methods", nargs="*", default=METHODS, help="default: all")
+        command.add_argument("--only", type=kind, nargs="+", help=f"numbers or names of the {what} (default: all)")
+        command.add_argument("--dir", type=Path, required=True, help="where the runs are kept")
     commands.add_parser("choose", help="show all rows and what is chosen")
     given = parser.parse_args()
     if given.command == "choose":
         for file in sorted(TUNING.glob("*.json")):
             show(file.stem)
     else:
-        methods = given.methods or [name for name in _candidates()[given.env] if name not in ("trajectories", "common")]
-        train(given.env, methods, given.tries, given.dir)
+        work = train if given.command == "train" else ablate
+        work(given.env, given.methods, given.only, given.dir)
 
 
 if __name__ == "__main__":
