@@ -86,14 +86,11 @@ class Try:
             "env_steps": int(logged[-1]["env_steps"]),
             "minutes": round(sum(row["time/epoch_seconds"] for row in logged) / 60, 1),
             "trajectories": self.trajectories,
-            "sampled": self._scores(run, deterministic=False),
-            "mode": self._scores(run, deterministic=True),
+            "scores": self._scores(run),
         }
 
-    def _scores(self, run: RunDirectory, *, deterministic: bool) -> dict[str, float]:
-        (row,) = evaluate_skills(
-            [run.path], trajectories=self.trajectories, references=False, deterministic=deterministic, quiet=True
-        )
+    def _scores(self, run: RunDirectory) -> dict[str, float]:
+        (row,) = evaluate_skills([run.path], trajectories=self.trajectories, references=False, quiet=True)
         return {name: round(float(row[name]), 4) for name in SCORES if name in row}
 
 
@@ -129,7 +126,7 @@ def choose(env: str) -> Iterator[tuple[Row, bool]]:
     rows = rows_of(env)
     for method in dict.fromkeys(row["method"] for row in rows):
         tries = [row for row in rows if row["method"] == method]
-        eligible = [row for row in tries if row["sampled"]["spread"] >= smallest_spread(env)]
+        eligible = [row for row in tries if row["scores"]["spread"] >= smallest_spread(env)]
         best = max(eligible, key=_merit, default=None)
         yield from ((row, row is best) for row in tries)
 
@@ -150,7 +147,7 @@ def _rows_in(file: Path) -> list[Row]:
 
 
 def _merit(row: Row) -> tuple[float, float]:
-    return round(row["sampled"]["neighbour_information"], 2), row["sampled"]["accuracy"]
+    return round(row["scores"]["neighbour_information"], 2), row["scores"]["accuracy"]
 
 
 def _keep(row: Row, file: Path) -> None:
@@ -187,12 +184,11 @@ def show(env: str) -> None:
     """The rows of a robot as a table, the chosen ones marked."""
     print(f"{env}: ends must spread {smallest_spread(env):.1f} m")
     for row, chosen in choose(env):
-        sampled, mode = row["sampled"], row["mode"]
+        scores = row["scores"]
         print(
             f"  {'*' if chosen else ' '} {row['method']:6} {row['try']}"
-            f"  information {sampled['neighbour_information']:.2f} (mode {mode['neighbour_information']:.2f})"
-            f"  accuracy {sampled['accuracy']:.3f} ({mode['accuracy']:.3f})"
-            f"  spread {sampled['spread']:.1f} m  {row['minutes']:.1f} min  {row['settings']}"
+            f"  information {scores['neighbour_information']:.2f}  accuracy {scores['accuracy']:.3f}"
+            f"  spread {scores['spread']:.1f} m  {row['minutes']:.1f} min  {row['settings']}"
         )
 
 

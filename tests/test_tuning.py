@@ -1,0 +1,70 @@
+"""The presets of skill discovery are what the protocol (docs/methods/protocol.md) chooses from the tries that are kept."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibol import presets
+from ibol.training.launch import find
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+FREE = ("linearizer", "evaluate_every", "evaluation_trajectories")  # change nothing of what is learned
+
+
+@pytest.fixture(scope="module")
+def tune() -> Any:
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import tune
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    return tune
+
+
+ROBOTS = sorted(file.stem for file in (BENCHMARKS / "tuning").glob("*.json"))
+
+
+@pytest.mark.parametrize("env", ROBOTS)
+def test_tries_keep_to_the_protocol(tune: Any, env: str) -> None:
+    rows = tune.rows_of(env)
+    assert all(row["seed"] >= 100 and row["linearizer"] == 0 for row in rows)
+    assert len({row["env_steps"] for row in rows}) == 1
+    tries = {method: [row["try"] for row in rows if row["method"] == method] for method in {r["method"] for r in rows}}
+    assert len({len(numbers) for numbers in tries.values()}) == 1
+    assert all(1 < len(numbers) == len(set(numbers)) <= 6 for numbers in tries.values())
+    seen = {word for row in rows for word in row["command"].split("--policy-sees ")[1:]}
+    assert len({words.split()[0] for words in seen}) == 1
+
+
+@pytest.mark.parametrize("env", ROBOTS)
+def test_rows_are_the_candidates_of_today(tune: Any, env: str) -> None:
+    for row in tune.rows_of(env):
+        one = tune.Try(env, row["method"], row["try"])
+        assert row["settings"] == one.changed
+        assert row["command"] == " ".join(one.command())
+
+
+@pytest.mark.parametrize("env", ROBOTS)
+def test_presets_are_what_is_chosen(tune: Any, env: str) -> None:
+    chosen = {row["method"]: row for row, best in tune.choose(env) if best}
+    assert set(chosen) == {row["method"] for row in tune.rows_of(env)}
+    for method, row in chosen.items():
+        preset = dataclasses.asdict(presets.build(find(method).config, method, "fast", env))
+        settings = tune.Try(env, method, row["try"]).settings
+        assert {n: v for n, v in preset.items() if n not in FREE} == {
+            n: v for n, v in settings.items() if n not in FREE
+        }
+
+
+def test_the_criterion_takes_the_most_information_among_those_that_spread(tune: Any, monkeypatch: Any) -> None:
+    def row(number: int, information: float, accuracy: float, spread: float) -> dict[str, Any]:
+        scores = {"neighbour_information": information, "accuracy": accuracy, "spread": spread}
+        return {"method": "ibol", "try": number, "scores": scores}
+
+    rows = [row(0, 3.0, 0.9, 4.9), row(1, 2.0, 0.8, 6.0), row(2, 2.001, 0.7, 6.0), row(3, 1.0, 1.0, 9.0)]
+    monkeypatch.setattr(tune, "rows_of", lambda env: rows)
+    monkeypatch.setattr(tune, "smallest_spread", lambda env: 5.0)
+    assert [one["try"] for one, best in tune.choose("ant") if best] == [1]  # 0 does not spread; 1 and 2 tie
