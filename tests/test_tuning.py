@@ -1,4 +1,4 @@
-"""The presets of skill discovery are what the protocol (docs/methods/protocol.md) chooses from the tries that are kept."""
+"""The presets of skill discovery are what the protocol (docs/methods/protocol.md) chooses from the kept tries."""
 
 import dataclasses
 import sys
