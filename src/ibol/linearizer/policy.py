@@ -156,7 +156,10 @@ def _mode(policy: Policy, frame: Frame, obs: Array, goal: Array) -> Array:
 
 
 def load_linearizer(source: str | Path) -> Linearizer:
-    """A bundled linearizer by name (`ant`, `ant:1` for its second seed), or that of a run directory or file."""
+    """A bundled linearizer by name, or that of a run directory or file.
+
+    `ant` is the first seed of Ant's, `ant:1` the second; `half_cheetah:velocity_free` is a variant.
+    """
     path = bounds.path("source", source)
     if os.path.isdir(path):
         return _from_run(RunDirectory.open(path))
@@ -168,12 +171,12 @@ def load_linearizer(source: str | Path) -> Linearizer:
         raise unknown("linearizer", str(source), names, ", or name a run directory of 'ibol linearize'")
     seed = seed if colon else "0"
     if seed not in names[name]:
-        raise unknown(f"seed of the bundled linearizer {name}", seed, names[name])
+        raise unknown(f"seed or variant of the bundled linearizer {name}", seed, names[name])
     return _from_file(BUNDLED / f"{name}-{seed}.safetensors")
 
 
 def bundled() -> dict[str, list[str]]:
-    """The linearizers that ship with ibol: environment names and their seeds."""
+    """The linearizers that ship with ibol: environment names and their seeds and variants."""
     names: dict[str, list[str]] = {}
     for file in sorted(BUNDLED.glob("*.safetensors")):
         name, _, seed = file.stem.rpartition("-")
