@@ -199,7 +199,7 @@ USING = [
     (["sac", "point", "--run-dir", LONG], "ibol: --run-dir xxx"),
     (["downstream", "point_goal", "--skills", "nowhere"], "(--skills)"),
     (["discover", "ant", "--linearizer", "RUN"], "not of 'ibol linearize' (--linearizer)"),
-    (["discover", "ant", "--linearizer", "bundled:"], "unknown seed of the bundled linearizer ant ''"),
+    (["discover", "ant", "--linearizer", "bundled:"], "unknown seed or variant of the bundled linearizer ant ''"),
     (["evaluate", "RUN", "--json", "a.txt"], "choose .json for --json"),
     (["evaluate", "RUN", "--trajectories", 8, "--sepin-k", 3, "--quiet"], "choose k (--sepin-k) from 1 to 2"),
     (["plot", "RUN", "--figure", "curves", "--metric", "nonsense"], "for --metric"),

@@ -1,7 +1,7 @@
 """Make a finished run of 'ibol linearize' the linearizer that ships with ibol: `python tools/bundle.py RUN`.
 
-Writes ENV-SEED.safetensors, or ENV-VARIANT.safetensors for seed 0 of a variant, and beside it a JSON file: how it came to
-be, and what it does in fresh episodes.
+Writes ENV-SEED.safetensors, or ENV-VARIANT.safetensors for seed 0 of a variant, and beside it a JSON file: how it came
+to be, and what it does in fresh episodes.
 """
 
 import dataclasses
@@ -30,18 +30,10 @@ def bundle(path: Path) -> Path:
             f"{path} has {len(rows)} of {config['settings']['epochs']} epochs: finish it with 'ibol resume {path}'"
         )
     variant = _variant(path, config)
+    flag = f" --variant {variant}" if variant else ""
     (scores,) = evaluate_runs([path], seed=FRESH_SEED, trajectories=COVERAGE_STEPS // linearizer.make_env(1).horizon)
     provenance = {
-        "command": " ".join(
-            [
-                "ibol linearize",
-                config["env"],
-                "--preset",
-                config["preset"],
-                *(["--variant", variant] if variant else []),
-            ]
-            + ["--seed", str(config["seed"])]
-        ),
+        "command": f"ibol linearize {config['env']} --preset {config['preset']}{flag} --seed {config['seed']}",
         "seed": config["seed"],
         "epochs": len(rows),
         "env_steps": int(rows[-1]["env_steps"]),
