@@ -131,6 +131,12 @@ def choose(env: str) -> Iterator[tuple[Row, bool]]:
         yield from ((row, row is best) for row in tries)
 
 
+def complete(env: str) -> bool:
+    """Whether all candidates of a robot have been tried: only then a preset may be what is chosen."""
+    tried = {(row["method"], row["try"]) for row in rows_of(env)}
+    return tried == {(method, number) for method in METHODS for number in range(len(_candidates()[env][method]))}
+
+
 def smallest_spread(env: str) -> float:
     """How far ends must spread for a try to be eligible, in metres."""
     reach = json.loads((TUNING / f"{env}.json").read_text())["linearizer_distance"][env]
@@ -182,7 +188,8 @@ def _flag(name: str, value: Any) -> list[str]:
 
 def show(env: str) -> None:
     """The rows of a robot as a table, the chosen ones marked."""
-    print(f"{env}: ends must spread {smallest_spread(env):.1f} m")
+    state = "" if complete(env) else "; some candidates have not been tried yet"
+    print(f"{env}: ends must spread {smallest_spread(env):.1f} m{state}")
     for row, chosen in choose(env):
         scores = row["scores"]
         print(

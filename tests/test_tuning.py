@@ -32,11 +32,11 @@ def test_tries_keep_to_the_protocol(tune: Any, env: str) -> None:
     rows = tune.rows_of(env)
     assert all(row["seed"] >= 100 and row["linearizer"] == 0 for row in rows)
     assert len({row["env_steps"] for row in rows}) == 1
-    tries = {method: [row["try"] for row in rows if row["method"] == method] for method in {r["method"] for r in rows}}
-    assert len({len(numbers) for numbers in tries.values()}) == 1
-    assert all(1 < len(numbers) == len(set(numbers)) <= 6 for numbers in tries.values())
-    seen = {word for row in rows for word in row["command"].split("--policy-sees ")[1:]}
-    assert len({words.split()[0] for words in seen}) == 1
+    tries = {len(tune._candidates()[env][method]) for method in tune.METHODS}
+    assert len(tries) == 1
+    assert 1 < tries.pop() <= 6
+    assert len({(row["method"], row["try"]) for row in rows}) == len(rows)
+    assert len({row["command"].split("--policy-sees ")[1].split()[0] for row in rows}) == 1
 
 
 @pytest.mark.parametrize("env", ROBOTS)
@@ -49,8 +49,10 @@ def test_rows_are_the_candidates_of_today(tune: Any, env: str) -> None:
 
 @pytest.mark.parametrize("env", ROBOTS)
 def test_presets_are_what_is_chosen(tune: Any, env: str) -> None:
+    if not tune.complete(env):
+        pytest.skip("some candidates have not been tried yet")
     chosen = {row["method"]: row for row, best in tune.choose(env) if best}
-    assert set(chosen) == {row["method"] for row in tune.rows_of(env)}
+    assert set(chosen) == set(tune.METHODS)
     for method, row in chosen.items():
         preset = dataclasses.asdict(presets.build(find(method).config, method, "fast", env))
         settings = tune.Try(env, method, row["try"]).settings
