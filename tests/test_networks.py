@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ibol.nn import networks
 from ibol.nn.networks import (
     MLP,
     BetaPolicy,
@@ -242,3 +243,14 @@ def test_padding_changes_nothing(encoder, inputs):
 def test_standard_deviation_has_a_floor(encoder, inputs):
     tiny = eqx.tree_at(lambda e: e.log_std.output.bias, encoder, jnp.full(OUTPUTS, -30.0))
     np.testing.assert_allclose(tiny(inputs, LENGTHS)[1], 1e-6, rtol=1e-5)
+
+
+def test_the_gradient_of_the_recurrent_weights_is_that_of_the_plain_recurrence():
+    rng = np.random.default_rng(0)
+    inputs, weight, towards = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((7, 5, 12), (3, 12), (7, 5, 3)))
+
+    def gradients(recur):
+        return jax.grad(lambda x, w: jnp.sum(towards * recur(x, w)), argnums=(0, 1))(inputs, weight)
+
+    for ours, plain in zip(gradients(networks._recur), gradients(networks._recur_plainly), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-5)

@@ -5,7 +5,7 @@ argument of `jax.jit` and an entry of a checkpoint as it is.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -195,17 +195,42 @@ def _run_lstm(cell: eqx.nn.LSTMCell, sequences: Array) -> Array:
     """(B, T, inputs) to (B, T, width), from a zero state; the input part is one matrix product for all steps."""
     assert cell.bias is not None
     from_inputs = sequences @ cell.weight_ih.T + cell.bias  # (B, T, 4 width)
+    return _recur(from_inputs.swapaxes(0, 1), cell.weight_hh.T).swapaxes(0, 1)
+
+
+def _recur_plainly(from_inputs: Array, weight: Array) -> Array:
+    """An LSTM's outputs (T, B, width) from what its gates get of the inputs (T, B, 4 width)."""
 
     def step(carry: tuple[Array, Array], x: Array) -> tuple[tuple[Array, Array], Array]:
         h, c = carry
-        i, f, g, o = jnp.split(x + h @ cell.weight_hh.T, 4, axis=-1)
+        i, f, g, o = jnp.split(x + h @ weight, 4, axis=-1)
         c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
         return (h, c), h
 
-    zero = jnp.zeros((sequences.shape[0], cell.hidden_size), sequences.dtype)
-    _, outputs = jax.lax.scan(step, (zero, zero), from_inputs.swapaxes(0, 1))
-    return outputs.swapaxes(0, 1)
+    zero = jnp.zeros((from_inputs.shape[1], weight.shape[0]), from_inputs.dtype)
+    return jax.lax.scan(step, (zero, zero), from_inputs)[1]
+
+
+@jax.custom_vjp
+def _recur(from_inputs: Array, weight: Array) -> Array:
+    """`_recur_plainly` whose gradient for the weight is one matrix product for all steps: twice as fast on a CPU."""
+    return _recur_plainly(from_inputs, weight)
+
+
+def _recur_forward(from_inputs: Array, weight: Array) -> tuple[Array, tuple[Array, Any]]:
+    outputs, backward = jax.vjp(lambda x: _recur_plainly(x, weight), from_inputs)
+    return outputs, (outputs, backward)
+
+
+def _recur_backward(kept: tuple[Array, Any], gradient: Array) -> tuple[Array, Array]:
+    outputs, backward = kept
+    (gates,) = backward(gradient)  # that of the gates, which add up inputs and what was remembered
+    remembered = jnp.concatenate([jnp.zeros_like(outputs[:1]), outputs[:-1]])
+    return gates, jnp.tensordot(remembered, gates, axes=((0, 1), (0, 1)))
+
+
+_recur.defvjp(_recur_forward, _recur_backward)
 
 
 class RecurrentBetaPolicy(eqx.Module):
