@@ -93,6 +93,7 @@ class Cell:
         source = self.sources.get("linearizer")
         return str(self.settings.get("linearizer", "none")) if source is None else source.identity
 
+    @cached_property
     def epochs(self) -> int:
         """How many epochs it has when it is done."""
         if self.method == SET:

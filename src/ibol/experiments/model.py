@@ -174,7 +174,8 @@ def _about(values: Mapping[str, Any], where: str) -> About:
     for name in values:
         if name not in known:
             raise unknown("key", name, [*known, *_RUN_KEYS], f" (in {where})")
-    about = About(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    about = About(**given)
     try:
         bounds.check(about)
     except IbolError as error:
@@ -194,8 +195,10 @@ def _run_tables(table: Table, where: str) -> list[list[Table]]:
     nested = [one for row in _listed(parts["cells"], "cells", where) for one in _listed(row, "cells", where)]
     if not isinstance(shared, dict) or not all(isinstance(one, dict) for one in (*flat, *nested)):
         raise IbolError(f"{where}: shared, and each of runs, rows, columns and cells, is to be a table of settings")
-    crossed = [[{**row, **column} for column in parts["columns"]] for row in parts["rows"]]
-    rows = [[{**shared, **one} for one in row] for row in (parts["runs"], *crossed, *parts["cells"]) if row]
+    crossed: list[list[Table]] = [[{**row, **column} for column in parts["columns"]] for row in parts["rows"]]
+    rows: list[list[Table]] = [
+        [{**shared, **one} for one in row] for row in (parts["runs"], *crossed, *parts["cells"]) if row
+    ]
     if not rows:
         raise IbolError(f"{where} needs runs, or rows and columns, or cells")
     return rows
