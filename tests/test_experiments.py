@@ -27,7 +27,7 @@ def test_lists_are_grids_and_several_seeds_are_several_runs() -> None:
     entry = parsed(OWN.replace("{ method", "{ epochs = [5, 7], hidden = [8, 8], method")).entries[0]
     assert len(entry.cells) == 2 * 3 * 2
     assert {tuple(cell.settings["hidden"]) for cell in entry.cells} == {(8, 8)}
-    assert {(cell.method, cell.seed, cell.epochs()) for cell in entry.cells} == {
+    assert {(cell.method, cell.seed, cell.epochs) for cell in entry.cells} == {
         (method, seed, epochs) for method in ("ibol", "diayn") for seed in range(3) for epochs in (5, 7)
     }
     sizes = parsed(OWN.replace("{ method", "{ hidden = [[8, 8], [4]], method")).entries[0].cells
