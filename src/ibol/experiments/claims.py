@@ -296,12 +296,13 @@ def _deviation(samples: Samples) -> dict[str, list[Comparison]]:
             columns = [[run.value for run in samples.runs(measure, _is(method, env))] for measure in measures]
             groups[f"{env} {method}"] = np.array(columns).T  # (runs, measures)
 
-        def ratio(drawn: Any, rival: str = rival) -> float:
+        def ratio(drawn: Any, rival: str = rival) -> Any:
             logs = [
-                np.log(drawn[f"{env} {rival}"].std(axis=0) + _NEVER) - np.log(drawn[f"{env} ibol"].std(axis=0) + _NEVER)
+                np.log(drawn[f"{env} {rival}"].std(axis=-2) + _NEVER)
+                - np.log(drawn[f"{env} ibol"].std(axis=-2) + _NEVER)
                 for env in samples.envs
             ]
-            return float(np.mean(logs))
+            return np.mean(logs, axis=(0, -1))
 
         what = f"mean log ratio of standard deviations over runs: {rival.upper()}-L against IBOL"
         fewest = min((len(values) for values in groups.values()), default=0)
@@ -311,7 +312,7 @@ def _deviation(samples: Samples) -> dict[str, list[Comparison]]:
         interval = bootstrap(groups, ratio)
         counts = tuple(sum(len(v) for key, v in groups.items() if key.endswith(m)) for m in (rival, "ibol"))
         found.setdefault(name, []).append(
-            Comparison(what, ratio(groups), interval, (counts[0], counts[1]), False, decided(interval))
+            Comparison(what, float(ratio(groups)), interval, (counts[0], counts[1]), False, decided(interval))
         )
     return found
 

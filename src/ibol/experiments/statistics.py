@@ -90,15 +90,16 @@ def welch(strata: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[fl
 
 
 def bootstrap(
-    groups: Mapping[str, NDArray[np.float64]], statistic: Callable[[Mapping[str, NDArray[np.float64]]], float]
+    groups: Mapping[str, NDArray[np.float64]],
+    statistic: Callable[[Mapping[str, NDArray[np.float64]]], NDArray[np.float64]],
 ) -> tuple[float, float]:
-    """A percentile interval of a statistic of several groups of runs, whose rows are drawn again 2000 times."""
+    """A percentile interval of a statistic of several groups of runs, whose rows are drawn again 2000 times.
+
+    Groups are (runs, numbers); the statistic makes (B,) of arrays (B, runs, numbers).
+    """
     rng = np.random.default_rng(0)
-    drawn = [
-        statistic({name: values[rng.integers(0, len(values), len(values))] for name, values in groups.items()})
-        for _ in range(2000)
-    ]
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    drawn = {name: values[rng.integers(0, len(values), (2000, len(values)))] for name, values in groups.items()}
+    low, high = np.quantile(statistic(drawn), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
