@@ -1,4 +1,4 @@
-"""What results say of the paper's claims: intervals by hand and by SciPy, and results that are made up to decide them."""
+"""What results say of the claims: intervals by hand and by SciPy, and results that are made up to decide them."""
 
 import dataclasses
 import json
