@@ -33,6 +33,7 @@ ILLUSTRATIONS = {
     "ibol plot runs/steps --output steps.png": "test_add_a_method.py does",
     "ibol normalize NAME --update": "writes into the package",
     "ibol downstream TASK": "the command's name with its argument",
+    "ibol experiment FILE": "docs/experiments.md has one",
     "ibol plot --figure curves": "an option, without the runs",
     "ibol plot runs/downstream-ant_goal-* --figure curves --metric goal_distance": "as for half_cheetah_goal above it",
     'ibol video --latents "0; 3"': "an option, without the run",

@@ -88,6 +88,20 @@ def test_seeds_of_the_user_come_first() -> None:
     assert len(parsed(text, preset="smoke").entries[0].cells) == 2, "one seed of each method"
 
 
+def test_runs_that_differ_by_seeds_and_linearizers_are_one_setting() -> None:
+    text = """
+[a]
+seeds_shown = 1
+runs = [
+    { method = ["ibol", "diayn"], env = "ant", linearizer = [{ seed = 0 }, { seed = 1 }, { seed = 7 }], seed = [0, 1] },
+    { method = "diayn", env = "ant", linearizer = ["none", { seed = 0, variant = "velocity_free" }] },
+]
+"""
+    entry = parsed(text).entries[0]
+    assert [len(cells) for cells in entry.rows[0]] == [6, 6, 1, 1]
+    assert [cell.method for cell in entry.shown] == ["ibol", "diayn", "diayn", "diayn"]
+
+
 def test_a_grid_has_rows_and_may_be_ragged() -> None:
     text = """
 [grid]

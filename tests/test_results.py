@@ -35,7 +35,7 @@ runs = [{ beta = [2.25e-3, 0.0] }, { method = "none_such" }]
 [grid]
 figures = ["grid-eight", "grid"]
 shared = { method = "ibol", env = "point", epochs = 2 }
-cells = [[{ beta = 2.25e-3 }, { beta = 0.0 }], [{ beta = 0.0, seed = 1 }]]
+cells = [[{ beta = 2.25e-3 }, { beta = 0.0 }], [{ beta = 2.25e-3, seed = 1 }]]
 
 [turning]
 figures = ["orientation"]
@@ -135,7 +135,9 @@ def test_results_are_made_again_only_when_a_run_was_added(
     again, said = concluded(experiment, copy)
     assert said == []
     assert [result.rows for result in again.results] == [result.rows for result in report.results]
-    (copy / "grid" / "scores.json").write_text('{"key": 1}')
+    scores = json.loads((copy / "grid" / "scores.json").read_text())
+    scores["rows"][0]["coverage"] = ["no number"]
+    (copy / "grid" / "scores.json").write_text(json.dumps(scores))
     assert [line.split(":")[0] for line in concluded(experiment, copy)[1]] == ["grid"]
     pretend(experiment.needed[-1], point_skills, copy)
     more, said = concluded(experiment, copy)

@@ -94,6 +94,16 @@ class Cell:
         return str(self.settings.get("linearizer", "none")) if source is None else source.identity
 
     @cached_property
+    def setting(self) -> str:
+        """What it has in common with the runs that differ from it by seeds and linearizers of one kind only."""
+        below = self.sources.get("linearizer")
+        kind = {"variant": below.variant, **below.overrides} if below is not None else {"variant": ""}
+        settings = {name: value for name, value in self.settings.items() if name != "linearizer"}
+        skills = self.sources["skills"].setting if "skills" in self.sources else ""
+        content = [self.method, self.env, self.preset, settings, dict(self.env_settings), skills]
+        return json.dumps([*content, self.linearizer == "none", kind], sort_keys=True)
+
+    @cached_property
     def epochs(self) -> int:
         """How many epochs it has when it is done."""
         if self.method == SET:

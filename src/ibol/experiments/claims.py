@@ -52,7 +52,9 @@ class Samples:
         return [
             Run(float(one.row[measure]), one.cell.linearizer)
             for one in self.all
-            if choose(one.cell) and measure in one.row and bins in (None, one.row.get("bins"))
+            if choose(one.cell)
+            and isinstance(one.row.get(measure), int | float)
+            and bins in (None, one.row.get("bins"))
         ]
 
     @property
@@ -63,7 +65,7 @@ class Samples:
     @property
     def bins(self) -> list[int]:
         """Each once."""
-        return sorted({one.row["bins"] for one in self.all if "bins" in one.row})
+        return sorted({one.row["bins"] for one in self.all if isinstance(one.row.get("bins"), int)})
 
 
 @dataclass(frozen=True)

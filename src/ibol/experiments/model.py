@@ -158,15 +158,21 @@ def _entry(name: str, table: Table, context: Context) -> Entry:
         raise IbolError(f"{where}: an entry's name has letters, digits, - and _, and is none of {', '.join(_RESERVED)}")
     about = _about({key: value for key, value in table.items() if key not in _RUN_KEYS}, where)
     scoped = dataclasses.replace(context, source=where, lacks=[])
-    rows = tuple(
-        tuple(found for one in row if (found := tuple(expand(one, scoped)))) for row in _run_tables(table, where)
-    )
-    rows = tuple(row for row in rows if row)
+    expanded = [[cell for one in row for cell in expand(one, scoped)] for row in _run_tables(table, where)]
+    rows = tuple(_settings(row) for row in expanded if row)
     if not rows and not scoped.lacks:
         raise IbolError(f"{where} has no runs")
     if set(about.figures) & set(GRIDS) and "runs" in table:
         raise IbolError(f"{where}: the figure {about.figures[0]} needs rows and columns, or cells, instead of runs")
     return Entry(name, about, rows, tuple(dict.fromkeys(scoped.lacks)))
+
+
+def _settings(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
+    """Cells that differ by seeds and linearizers only, together."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.setting, []).append(cell)
+    return tuple(map(tuple, found.values()))
 
 
 def _about(values: Mapping[str, Any], where: str) -> About:

@@ -59,7 +59,7 @@ def results_of(entry: Entry, done: set[str], directory: Path, *, small: bool, sa
         return kept
     say(f"{entry.name}: measuring and drawing {len(cells)} runs")
     notes: list[str] = []
-    rows = _rows(entry, cells, directory, notes)
+    rows = json.loads(json.dumps(_rows(entry, cells, directory, notes)))  # as they are when they are read again
     drawn = [picture for name in entry.about.figures for picture in _draw(name, entry, cells, directory, notes)]
     result = Result(entry, cells, tuple(rows), tuple(drawn), tuple(notes))
     content = {"key": key, "rows": rows, "figures": [file.name for file in drawn], "notes": notes}
@@ -81,9 +81,28 @@ def _kept(folder: Path, key: str, entry: Entry, cells: tuple[Cell, ...]) -> Resu
             return None
         figures = tuple(files.inside(folder, Path(name).name) for name in content["figures"])
         rows, notes = tuple(map(dict, content["rows"])), tuple(map(str, content["notes"]))
+        if not all(_is_row(row) for row in rows):
+            return None
     except (OSError, ValueError, TypeError, KeyError, IbolError, RecursionError):
         return None
     return Result(entry, cells, rows, figures, notes) if all(file.is_file() for file in figures) else None
+
+
+def _is_row(row: Row) -> bool:
+    """Whether this is what `_rows` makes, whoever wrote it."""
+    plain = {name: value for name, value in row.items() if name != "intervals"}
+    intervals = row.get("intervals", {})
+    return (
+        all(isinstance(row.get(name), str) for name in ("run", "env"))
+        and all(isinstance(row.get(name, ""), str) for name in ("cell", "method", "policy"))
+        and all(isinstance(value, str | int | float) for value in plain.values())
+        and isinstance(intervals, dict)
+        and all(isinstance(row.get(name), int | float) and _is_pair(pair) for name, pair in intervals.items())
+    )
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(end, int | float) for end in value)
 
 
 def _rows(entry: Entry, cells: Sequence[Cell], directory: Path, notes: list[str]) -> list[Row]:

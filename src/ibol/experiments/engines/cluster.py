@@ -5,6 +5,7 @@ these go on from the last checkpoint. If the driver dies, the same command goes 
 """
 
 import os
+import socket
 import time
 from dataclasses import asdict
 from typing import Any
@@ -31,6 +32,7 @@ class RayEngine:
 
     def __init__(self, address: str | None = None, jobs: int | None = None) -> None:
         self._ray = _import_ray()
+        _check_address(address)
         self._most, self._tasks, self._counted = jobs, dict[Any, Task](), 0.0
         given: dict[str, Any] = {"address": address} if address else {"num_cpus": jobs or cores()}
         if not address:
@@ -99,6 +101,17 @@ class RayEngine:
         self.jobs = max(int(sum(node.get("CPU", 0) for node in nodes)), 1)
         largest = max((node.get("memory", 0.0) for node in nodes if node.get("CPU", 0) >= 1), default=0.0)
         self._memory = min(_GUESS, largest)  # more than the largest node has would wait forever
+
+
+def _check_address(address: str | None) -> None:
+    """Refuse an address where nobody answers at once: Ray itself asks for minutes."""
+    host, colon, port = (address or "").rpartition(":")
+    if not colon or "//" in host:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise IbolError(f"there is no Ray cluster to use at {address}: {error} (--address)") from None
 
 
 def _import_ray() -> Any:
