@@ -11,13 +11,15 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from conftest import call, made_once
-from ibol import gl, sweeps
+from ibol import gl
 from ibol.errors import IbolError
+from ibol.experiments import conduct
 from ibol.training import launch
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +33,7 @@ ILLUSTRATIONS = {
     "ibol plot runs/steps --output steps.png": "test_add_a_method.py does",
     "ibol normalize NAME --update": "writes into the package",
     "ibol downstream TASK": "the command's name with its argument",
+    "ibol experiment FILE": "docs/experiments.md has one",
     "ibol plot --figure curves": "an option, without the runs",
     "ibol plot runs/downstream-ant_goal-* --figure curves --metric goal_distance": "as for half_cheetah_goal above it",
     'ibol video --latents "0; 3"': "an option, without the run",
@@ -158,10 +161,11 @@ def test_a_page_does_what_it_says(
 ) -> None:
     text = page.read_text()
     monkeypatch.chdir(tmp_path)
-    # A grid trains many runs in processes of their own, which test_sweeps.py does; here it is only looked up.
-    monkeypatch.setattr(sweeps, "run_sweep", lambda *args, **kwargs: [])
-    for number, grid in enumerate(blocks(text, "toml")):
-        (tmp_path / ("my-grid.toml" if number == 0 else f"grid{number}.toml")).write_text(grid)
+    # Experiments train many runs in processes of their own, which test_engines.py does; here they are only read.
+    nothing = SimpleNamespace(verdicts=(), results=(), page="", board=SimpleNamespace(done=(), cells=(), failed={}))
+    monkeypatch.setattr(conduct, "conduct", lambda *args: nothing)
+    for number, file in enumerate(blocks(text, "toml")):
+        (tmp_path / f"my-experiment{number or ''}.toml").write_text(file)
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "envs.py").write_text(MY_PACKAGE)
     monkeypatch.syspath_prepend(tmp_path)

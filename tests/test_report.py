@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,6 @@ from ibol.report.curves import curves
 from ibol.report.page import short_names, write_report
 from ibol.report.tables import command_line
 from ibol.runs.directory import RunDirectory
-
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -134,25 +127,6 @@ def test_wrong_calls_are_explained(runs: list[Path], page: Path, capsys: pytest.
     assert page.read_bytes() == before
     assert "at least one run" in fails("--output", page.parent / "other.html")
     assert "holds no run" in fails(page.parent, "--output", page.parent / "other.html")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("there is no Chromium: install it with 'apt-get install chromium chromium-driver'")
-    from selenium.webdriver import Chrome, ChromeOptions
-    from selenium.webdriver.chrome.service import Service
-
-    options = ChromeOptions()
-    options.binary_location = chromium
-    profile = tmp_path_factory.mktemp("profile")
-    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1200,1600", "--hide-scrollbars"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chrome = Chrome(options=options, service=Service(driver))
-    yield chrome
-    chrome.quit()
 
 
 def test_a_browser_shows_it(browser: Any, page: Path) -> None:

@@ -104,11 +104,25 @@ def test_environments_of_ours_and_of_gymnasium_are_known() -> None:
             trust.check_env(wrong, "run")
 
 
-def test_a_sweep_file_names_environments_like_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "grid.toml").write_text(
-        '[grid]\nsummary = "s"\nenv = "os:abort"\nmethod = "ibol"\ncells = [[{beta = 0.1}]]'
-    )
-    assert "os:abort" in fails(capsys, "sweep", tmp_path / "grid.toml")
+def test_an_experiment_file_names_environments_like_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "grid.toml").write_text('[grid]\nruns = [{ env = "os:abort", method = "ibol", beta = 0.1 }]')
+    said = fails(capsys, "experiment", tmp_path / "grid.toml", "--dir", tmp_path / "results")
+    assert "--trust-env 'os:abort'" in said
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_experiment_writes_nothing_through_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a directory that somebody else prepared, with links where runs, leases and the page would be."""
+    outside, results = tmp_path / "outside", tmp_path / "results"
+    outside.mkdir()
+    results.mkdir()
+    for name in ("leases", "failures", "a", "index.html", "claims.json"):
+        (results / name).symlink_to(outside / name)
+    (results / "runs").symlink_to(outside)
+    (tmp_path / "own.toml").write_text('[a]\nruns = [{ method = "sac", env = "point", epochs = 1 }]')
+    said = fails(capsys, "experiment", tmp_path / "own.toml", "--dir", results, "--preset", "smoke", "--quiet")
+    assert "is a symbolic link" in said
+    assert list(outside.iterdir()) == []
 
 
 # What a run may change.

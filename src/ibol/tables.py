@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +13,11 @@ from ibol.envs import ENVS, make, names, sizes
 from ibol.evaluation.rows import cell
 from ibol.learners.normalizer import Normalizer
 from ibol.metrics.catalogue import find_metric
+from ibol.runs.progress import clock
 from ibol.training.launch import find
+
+if TYPE_CHECKING:
+    from ibol.experiments.status import EntryStatus
 
 _APART = ("run", "env", "method", "policy", "intervals")
 
@@ -80,6 +84,19 @@ def evaluation_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
             table.add_row(*line)
         shown.append(table)
     return shown
+
+
+def experiment_table(lines: "Sequence[EntryStatus]", directory: str) -> Table:
+    """What each entry of an experiment needs, what is there, and how long the rest takes."""
+    table = Table("entry", "where", "runs", "done", "running", "failed", "time left", "state", "what it shows")
+    for line in lines:
+        about = f"~{clock(line.seconds)}" + ("" if line.known else " (a guess)")
+        left = about if line.seconds else ""
+        counts = [str(line.counts.get(kind, 0)) for kind in ("done", "running", "failed")]
+        shown = "; ".join([line.title, *line.lacks])
+        table.add_row(line.name, line.paper, str(line.needed), *counts, left, line.state, shown)
+    table.caption = f"in {directory}; runs that several entries need are trained once"
+    return table
 
 
 def _who(row: Mapping[str, Any]) -> dict[str, str]:

@@ -26,19 +26,20 @@ RUNS: dict[str, tuple[str, ...]] = {
     "planner": ("downstream", "point_goal", "--skills", "../ibol", "--controller", "planner"),
 }
 """Runs by the name of their kind; `../` is where the others are."""
-FILES = {"linearizer": "linearizer.safetensors", "imitation": "imitation.safetensors", "sweep": "grid.toml"}
+FILES = {"linearizer": "linearizer.safetensors", "imitation": "imitation.safetensors", "experiment": "grid.toml"}
 """Lone files by the name of their kind."""
 OWN = """
 import gymnasium
 def make():
     return gymnasium.make("Pendulum-v1")
 """
-SWEEP = """[grid]
-summary = "two small runs"
-env = "point"
-method = "diayn"
-rows = [{latent_dim = 2}]
-columns = [{gradient_steps = 1}, {gradient_steps = 2}]
+EXPERIMENT = """
+title = "an experiment"
+[grid]
+figures = ["grid"]
+shared = { env = "point", method = "valor", epochs = 1 }
+rows = [{ latent_dim = 2 }]
+columns = [{ latent_weight = 1.0 }, { latent_weight = 2.0 }]
 """
 
 
@@ -73,8 +74,8 @@ class Bases:
             _succeed(worker, place, *RUNS[kind], *SMALL, *_length(kind), "--run-dir", RUN)
             trusted = ("--trust-env", RUNS[kind][1])
             _succeed(worker, place, "evaluate", RUN, "--trajectories", "16", "--episodes", "4", "--quiet", *trusted)
-        elif kind == "sweep":
-            (place / FILES[kind]).write_text(SWEEP)
+        elif kind == "experiment":
+            (place / FILES[kind]).write_text(EXPERIMENT)
         elif kind == "linearizer":
             shutil.copyfile(place.parent / "ibol" / FILES[kind], place / FILES[kind])
         elif kind == "imitation":

@@ -22,7 +22,8 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "downstream": ("downstream", "point_goal", "--skills", RUN, *SMOKE),
     "sac": ("sac", "point", *SMOKE),
     "resume": ("resume", RUN, "--quiet"),
-    "sweep": ("sweep", "grid.toml", "--preset", "smoke", "--epochs", "1"),
+    "experiment": ("experiment", "grid.toml", "--preset", "smoke"),
+    "paper": ("paper", "--preset", "smoke"),
     "evaluate": ("evaluate", RUN, "--trajectories", "16", "--quiet"),
     "plot": ("plot", RUN, "--trajectories", "16", "--quiet"),
     "video": ("video", RUN, "--steps", "2", "--quiet"),
@@ -140,10 +141,12 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("resume",), ("--epochs", "1")),
     (("resume",), ("--checkpoint-minutes", "inf")),
     (("resume",), ("--keep-checkpoints", "0")),
-    (("sweep",), ("--epochs", "0")),
-    (("sweep",), ("--jobs", "0")),
-    (("sweep",), ("--sweep-dir", "grid.toml")),
-    (("sweep",), ("--sweep-dir", LONG)),
+    (("experiment", "paper"), ("--seeds", "0")),
+    (("experiment", "paper"), ("--jobs", "0")),
+    (("experiment", "paper"), ("--dir", "grid.toml")),
+    (("experiment",), ("--dir", LONG)),
+    (("experiment", "paper"), ("--preset", "nonsense")),
+    (("paper",), ("nonsense",)),
     (("evaluate",), ("--bins", "1")),
     (("evaluate",), ("--bins",)),
     (("evaluate",), ("--bins", "100000000")),
@@ -205,14 +208,14 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 # Whole lines that are wrong from the start.
 LINES: tuple[tuple[str, ...], ...] = (
     ("nonsense",), ("",), ("--nonsense",), ("Linearize", "point"), ("linearize point",), ("\udcff",), ("a[/b]",),
-    ("linearize",), ("discover",), ("downstream",), ("sac",), ("resume",), ("sweep",), ("evaluate",), ("plot",),
+    ("linearize",), ("discover",), ("downstream",), ("sac",), ("resume",), ("experiment",), ("evaluate",), ("plot",),
     ("video",), ("report",), ("imitation-set",), ("normalize",),
     *(("sac", env, *SMOKE) for env in ("nonsense", "", "Nonsense-v0", "nonsense:make", "os:nothing", "os:getcwd",
       "os:", ":make", "a[/b]", "point ", LONG, "\udcff", "../point", "CartPole-v1", "-", "ALE/Pong-v5")),
     *(("downstream", task, *SMOKE) for task in ("point", "nonsense", "", "ant", "half_cheetah_imitation", "a[/b]")),
     *(("resume", run) for run in ("nowhere", "", "grid.toml", ".", "/", "/dev/null", LONG, DEEP, "a[/b]", "\udcff")),
     *(("evaluate", run) for run in ("nowhere", "grid.toml", ".", "/", LONG, "[bold]x[/bold]", "half_cheetah")),
-    *(("sweep", name) for name in ("nonsense", "", "nowhere.toml", ".", "run", f"{LONG}.toml", "a[/b]", "a[/b].toml")),
+    *(("experiment", name) for name in ("nonsense", "", "nowhere.toml", ".", "run", f"{LONG}.toml", "a[/b].toml")),
     *(("video", run) for run in ("nowhere", "", "grid.toml", "half_cheetah:99", "nonsense", "a[/b]", LONG)),
     *(("plot", run) for run in ("nowhere", "grid.toml", "half_cheetah:99", "a[/b]", LONG)),
     *(("report", run) for run in ("nowhere", "grid.toml", "a[/b]", LONG)),
@@ -239,7 +242,7 @@ class Commands:
 
     def run(self, numbers: range, workers: Sequence[Worker]) -> Tally:
         """All cases."""
-        self.bases.make(("ibol", "sweep"), workers[0])
+        self.bases.make(("ibol", "experiment"), workers[0])
         for name, argv in RIGHT.items():
             self.flags[name] = _flags(workers[0].run(Job("/", str(self.scratch), (*argv, "--help"))).out)
         run_cases(self.tally, numbers, workers, self.case)
@@ -267,7 +270,7 @@ class Commands:
         place = Path(tempfile.mkdtemp(prefix=f"command{number}-", dir=self.scratch))
         try:
             work = place / "work"
-            self.bases.copy("sweep", work)
+            self.bases.copy("experiment", work)
             shutil.copytree(self.bases.path / "ibol" / RUN, work / RUN, symlinks=True)
             before = snapshot(work)
             outcome = worker.run(Job(str(work), str(place), argv))

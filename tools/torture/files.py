@@ -16,7 +16,16 @@ from torture.worker import Job, Outcome, Worker
 
 MEASURE = ("--trajectories", "16", "--quiet")
 TRAIN = ("--preset", "smoke", "--epochs", "1", "--evaluate-every", "0", "--quiet")
-OUTPUTS = ("figure.png", "report.html", "film.mp4", "film.png", "imitation.safetensors", "scores.json", "new", "sweeps")
+OUTPUTS = (
+    "figure.png",
+    "report.html",
+    "film.mp4",
+    "film.png",
+    "imitation.safetensors",
+    "scores.json",
+    "new",
+    "experiments",
+)
 """What a command may leave beside the run."""
 LOAD_SKILLS = """
 import ibol
@@ -105,11 +114,11 @@ ACTIONS: dict[str, list[tuple[int, Action]]] = {
             ),
         )
     ],
-    "sweep": [(1, ("sweep", FILES["sweep"], "--preset", "smoke", "--epochs", "1", "--jobs", "1"))],
+    "experiment": [(1, ("experiment", FILES["experiment"], "--preset", "smoke", "--jobs", "1", "--quiet"))],
 }
 WEIGHTS = {
     "linearize": 10, "ibol": 22, "diayn": 12, "valor": 6, "sac": 12, "gym": 5, "downstream": 14, "planner": 4, "own": 4,
-    "linearizer": 9, "imitation": 3, "sweep": 4,
+    "linearizer": 9, "imitation": 3, "experiment": 4,
 }  # fmt: skip
 
 
@@ -262,7 +271,7 @@ def _expectations(
         kept = snapshot(path)
         if any(kept.get(name) != value for name, value in before.items() if name != ".lock"):
             yield "lost runs", "refused, but the run was changed"
-    if command != "overwrite" and kind not in ("sweep", "imitation") and any(d.hostile for d in done):
+    if command != "overwrite" and kind not in ("experiment", "imitation") and any(d.hostile for d in done):
         names = [d.hostile for d in done if d.hostile]
         if outcome.code == 0:
             yield "unclear", "a hostile environment was accepted"

@@ -25,7 +25,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "diayn": ("discover", "point", "--method", "diayn", *KEPT, "--epochs", "60", "--evaluate-every", "30"),
     "sac": ("sac", "half_cheetah", "--horizon", "20", *KEPT, "--epochs", "80"),
     "downstream": ("downstream", "point_goal", "--skills", "{ibol}", *KEPT, "--epochs", "60"),
-    "sweep": ("sweep", "{grid}", "--preset", "smoke", "--epochs", "3", "--jobs", "2"),
+    "experiment": ("experiment", "{grid}", "--preset", "smoke", "--jobs", "2", "--quiet"),
 }  # fmt: skip
 KILLS_PER_RUN = 7
 SIGNALS = (signal.SIGKILL,) * 12 + (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -50,7 +50,7 @@ class Kills:
 
     def run(self, numbers: range, workers: Sequence[Worker]) -> Tally:
         """Run after run from the first number on, until there were so many kills."""
-        needed = {"ibol": "linearize", "downstream": "ibol", "sweep": "sweep"}
+        needed = {"ibol": "linearize", "downstream": "ibol", "experiment": "experiment"}
         self.bases.make(tuple(needed[kind] for kind in self.kinds if kind in needed), workers[0])
         for kind in self.kinds:
             self._make_reference(kind, workers[0])
@@ -118,17 +118,17 @@ class Kills:
 
     def _argv(self, kind: str, run: Path) -> tuple[str, ...]:
         """The command that starts it, or goes on with it."""
-        if kind == "sweep":
-            return (*self._start(kind), "--sweep-dir", RUN)
+        if kind == "experiment":
+            return (*self._start(kind), "--dir", RUN)
         if (run / "config.json").exists():
             return ("resume", RUN, "--quiet")
         return (*self._start(kind), "--run-dir", RUN)
 
     def _start(self, kind: str) -> tuple[str, ...]:
         places = {name: str(self.bases.path / name / RUN) for name in ("linearize", "ibol")}
-        places["grid"] = str(self.bases.path / "sweep" / "grid.toml")
+        places["grid"] = str(self.bases.path / "experiment" / "grid.toml")
         line = tuple(word.format(**places) for word in RUNS[kind])
-        return (*line, "--epochs", "8") if self.short else line
+        return (*line, "--epochs", "8") if self.short and kind != "experiment" else line
 
     def _reference(self, kind: str) -> Path:
         return self.bases.path / f"whole-{kind}{'-short' if self.short else ''}"
@@ -150,8 +150,8 @@ class Kills:
         self.seconds[kind] = json.loads((place / "seconds.json").read_text())
 
     def _evaluate(self, kind: str, place: Path, worker: Worker) -> str:
-        """What 'ibol evaluate' finds, apart from names of places; a sweep has its own evaluation."""
-        if kind == "sweep":
+        """What 'ibol evaluate' finds, apart from names of places; an experiment has its own evaluation."""
+        if kind == "experiment":
             return ""
         numbers = place / "numbers.json"
         argv = ("evaluate", RUN, "--trajectories", "16", "--episodes", "4", "--quiet", "--json", str(numbers))
@@ -161,9 +161,11 @@ class Kills:
     def _compare(self, kind: str, place: Path, worker: Worker) -> Iterator[tuple[str, str]]:
         """What differs from the undisturbed run."""
         reference = self._reference(kind)
-        if kind != "sweep" and self._evaluate(kind, place, worker) != (reference / "numbers.json").read_text():
+        if kind != "experiment" and self._evaluate(kind, place, worker) != (reference / "numbers.json").read_text():
             yield "differences", "'ibol evaluate' finds other numbers"
-        whole, killed = (contents(one / "work" / RUN, last=kind == "sweep") for one in (reference, place))
+        several = kind == "experiment"  # its page says how long runs took
+        run = f"{RUN}/runs" if several else RUN
+        whole, killed = (contents(one / "work" / run, last=several) for one in (reference, place))
         for name in sorted({*whole, *killed}):
             if whole.get(name) != killed.get(name):
                 words = "is missing" if name not in killed else "is new" if name not in whole else "differs"
@@ -201,8 +203,6 @@ def contents(run: Path, *, last: bool) -> dict[str, Any]:
             if file.name == "metrics.jsonl":
                 rows = [json.loads(line) for line in file.read_text().splitlines()]
                 found[name] = [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
-            elif file.name == "figure.pdf":  # says when it was drawn
-                found[name] = None
             elif file.name != ".lock":
                 found[name] = file.read_bytes()
     return found

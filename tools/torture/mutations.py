@@ -579,23 +579,25 @@ def forge_header(place: Place) -> Done | None:
     return Done(f"{place.name(file)} header: {how}")
 
 
-# A sweep's file.
+# An experiment's file.
 
 
 @mutation(40)
-def change_sweep(place: Place) -> Done | None:
-    """Other lines in a sweep's file, most of which are no sweep any more."""
-    if place.kind != "sweep":
+def change_experiment(place: Place) -> Done | None:
+    """Other lines in an experiment's file, most of which are no experiment any more."""
+    if place.kind != "experiment":
         return None
     rng, text = place.rng, place.path.read_text(errors="replace")
     lines = (
-        'env = "os:abort"', 'env = "torture_planted:make"', "env = 1", "env = []", 'env = "nowhere"', 'method = "sac"',
-        "method = 1", 'method = "../sac"', "rows = 1", "rows = []", "rows = [[]]", 'rows = ["x"]', "rows = [{}]",
+        'shared = {env = "os:abort"}', 'shared = {env = "torture_planted:make"}', "shared = {env = 1}",
+        "shared = {env = []}", 'shared = {env = "nowhere"}', 'shared = {method = "sac", env = "point"}', "shared = 1",
+        'shared = {method = "../sac", env = "point"}', 'figures = ["../../evil"]', "figures = 1", "rows = 1",
+        "rows = []", "rows = [[]]", 'rows = ["x"]', "rows = [{}]",
         "rows = [{nonsense = 1}]", "rows = [{latent_dim = -1}]", 'rows = [{latent_dim = "x"}]', "rows = [{hidden = 1}]",
         "rows = [{latent_dim = 1000000000000}]", "rows = [{hidden = [1000000, 1000000]}]",
         "rows = [{latent_dim = nan}]", "rows = [{latent_dim = 1.5}]",
         'rows = [{"../../evil" = 1}]', 'rows = [{linearizer = "../../evil"}]', "x = 1",
-        'rows = [{method = "../../evil"}]', "columns = [{epochs = 0}]", "summary = 1", "cells = 1", "cells = [1]",
+        'rows = [{method = "../../evil"}]', "columns = [{epochs = 0}]", "title = 1", "cells = 1", "cells = [1]",
         "cells = [[1]]", "[grid", "[other]", "name = 1", 'name = "x"', "rows = [{latent_dim = [2]}]",
         "rows = [{latent_dim = {x = 1}}]", "x = " + "[" * 5000 + "]" * 5000, f'rows = [{{normalizer = "{"x" * 999}"}}]',
         'rows = [{linearizer = "a/b"}]', "rows = [{latent_dim = 1979-05-27}]", 'rows = [{normalizer = "x/../../../y"}]',

@@ -170,7 +170,7 @@ def _watch(child: int, job: Job, began: float) -> tuple[int, resource.struct_rus
         used = _seconds(child)
         if used > seen:
             busy, seen = now, used
-        allowed = WALL_SECONDS if job.argv[:1] == ["sweep"] else SECONDS  # a sweep has processes of its own
+        allowed = WALL_SECONDS if job.argv[:1] == ["experiment"] else SECONDS  # it has processes of its own
         if used > allowed or now - busy > allowed or now - began > WALL_SECONDS:
             hung = True
             with contextlib.suppress(ProcessLookupError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import ibol
-from ibol.cli import inspect, train, use
+from ibol.cli import experiments, inspect, train, use
 from ibol.errors import IbolError, unknown
 
 HELP = """usage: ibol COMMAND [OPTIONS]
@@ -19,7 +19,9 @@ train
   downstream TASK   a controller that solves a task with skills, or without
   sac ENV           plain SAC on an environment's own reward
   resume RUN        continue an interrupted run exactly where it stood
-  sweep NAME        a grid of runs and their common figure, such as the paper's on PointEnv
+experiment
+  paper [NAME...]   the paper's figures: train what is missing, measure, draw, judge its claims
+  experiment FILE   the same for an experiment of your own
 use
   evaluate RUN...   measure what runs have learned
   plot RUN...       draw where skills or linearizers go, or another figure of the paper
@@ -88,7 +90,8 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
         "downstream", "Solve a task with skills, or with plain SAC: the goal's distance goes down."
     ),
     "resume": train.resume,
-    "sweep": train.sweep,
+    "paper": experiments.paper,
+    "experiment": experiments.experiment,
     "evaluate": use.evaluate,
     "plot": use.plot,
     "video": use.video,

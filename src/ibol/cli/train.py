@@ -1,4 +1,4 @@
-"""Commands that train: linearize, discover, sac, downstream, resume and sweep."""
+"""Commands that train: linearize, discover, sac, downstream and resume."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from ibol.bounds import Count, Natural, NonNegative
+from ibol.bounds import Count, NonNegative
 from ibol.cli.parsing import TrustEnv, parse, peek, trust_flag
 from ibol.errors import unknown
 
@@ -120,41 +120,6 @@ def resume(argv: list[str]) -> None:
             keep_checkpoints=given.keep_checkpoints, tensorboard=given.tensorboard,
         )  # fmt: skip
     _say_where(run, finished)
-
-
-def sweep(argv: list[str]) -> None:
-    """`ibol sweep`."""
-    from ibol import interrupt, presets, sweeps, trust
-    from ibol.tables import evaluation_tables, show
-
-    @dataclass(frozen=True)
-    class SweepCommand:
-        name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
-        """One of the paper's grids, or a .toml file with a grid of your own."""
-        preset: str = presets.DEFAULT
-        """Where the settings that the grid does not change come from."""
-        epochs: Count | None = None
-        """Epochs of each run instead of the preset's."""
-        seed: Natural = 0
-        """Decides every random number."""
-        sweep_dir: Path | None = None
-        """Where the runs are kept (default: sweeps/ and a name made of grid, preset and seed)."""
-        jobs: Count | None = None
-        """Runs at a time (default: one for each core)."""
-        trust_env: TrustEnv = ()
-
-    known = "; ".join(f"{sweep.name}: {sweep.summary}" for sweep in sweeps.sweeps().values())
-    given = parse(SweepCommand, argv, "sweep", f"Train a grid of runs and draw them together. {known}")
-    with trust.envs(given.trust_env):
-        sweep = sweeps.find_sweep(given.name)
-    directory = given.sweep_dir or Path("sweeps") / f"{sweep.name}-{given.preset}-seed{given.seed}"
-    with trust.envs(sweep.env), interrupt.raised():
-        rows = sweeps.run_sweep(
-            sweep, directory, preset=given.preset, seed=given.seed, epochs=given.epochs, jobs=given.jobs, say=print
-        )
-    for table in evaluation_tables(rows):
-        show(table)
-    print(f"done: {directory / 'figure.png'} shows all runs, {directory / 'scores.json'} has the numbers")
 
 
 def _say_where(run: Any, finished: bool) -> None:

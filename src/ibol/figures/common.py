@@ -1,6 +1,8 @@
 """What figures share: colours that the colour-blind can distinguish, and how a figure becomes a file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -9,6 +11,7 @@ from matplotlib.text import Text
 from ibol.errors import IbolError
 
 _OF_METHOD = {"IBOL": "#0072B2", "DIAYN": "#E69F00", "VALOR": "#009E73", "DADS": "#CC79A7"}
+_also: ContextVar[tuple[str, ...]] = ContextVar("also", default=())
 _OTHERS = ("#D55E00", "#56B4E9", "#000000", "#8C6D31", "#7F7F7F", "#F0E442")
 
 
@@ -22,6 +25,16 @@ def method_colours(labels: Sequence[str]) -> dict[str, str]:
     return colours
 
 
+@contextmanager
+def also_as(*endings: str) -> Iterator[None]:
+    """Within it, figures are written in these formats, too, beside the one that is asked for."""
+    token = _also.set(endings)
+    try:
+        yield
+    finally:
+        _also.reset(token)
+
+
 def save(figure: Figure, output: Path) -> None:
     """Write the figure in the format that the file's ending names; a `$` in a name is a `$`, and begins no formula."""
     for text in figure.findobj(Text):
@@ -29,6 +42,7 @@ def save(figure: Figure, output: Path) -> None:
         if "$" in text.get_text() and r"\math" not in text.get_text():  # the numbers of an axis may be formulas
             text.set_parse_math(False)
     try:
-        figure.savefig(output, dpi=150)
+        for place in (output, *(output.with_suffix(ending) for ending in _also.get())):
+            figure.savefig(place, dpi=150)
     except (OSError, ValueError) as error:
         raise IbolError(f"could not write {output}: {error}") from None

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -36,7 +37,7 @@ def command_line(run: RunDirectory) -> str:
         else:
             values = value if isinstance(value, list | tuple) else [value]
             parts += [f"--{flag}", *map(str, values)]
-    return " ".join(parts)
+    return shlex.join(parts)
 
 
 def summary_table(names: Sequence[str], runs: Sequence[RunDirectory]) -> str:
@@ -53,7 +54,7 @@ def summary_table(names: Sequence[str], runs: Sequence[RunDirectory]) -> str:
              f"{epoch} of {config['settings']['epochs']}", f"{steps:,}", f"{minutes:.1f}", command_line(run)]
         )  # fmt: skip
     heads = ("run", "method", "environment", "preset", "seed", "epochs", "environment steps", "minutes", "command")
-    return _table(heads, rows, code=len(heads) - 1)
+    return table(heads, rows, code=len(heads) - 1)
 
 
 def settings_tables(names: Sequence[str], runs: Sequence[RunDirectory]) -> str:
@@ -67,11 +68,11 @@ def settings_tables(names: Sequence[str], runs: Sequence[RunDirectory]) -> str:
         (different if len(set(values)) > 1 else same).append([key, *values])
     parts = []
     if different:
-        parts.append(_table(("setting", *names), different, mark=True))
+        parts.append(table(("setting", *names), different, mark=True))
     if same:
         what = "The same in all runs" if len(runs) > 1 else "All settings"
         few = [[key, values[0]] for key, *values in same]
-        parts.append(f"<details><summary>{what} ({len(same)})</summary>{_table(('setting', 'value'), few)}</details>")
+        parts.append(f"<details><summary>{what} ({len(same)})</summary>{table(('setting', 'value'), few)}</details>")
     return "".join(parts)
 
 
@@ -89,7 +90,7 @@ def measures_tables(names: Mapping[str, str], rows: Sequence[Mapping[str, Any]])
             body.append([*about, *(cell(row, key) for key in keys)])
         metrics = [find_metric(key) for key in keys]
         heads = ("run", "method", "policy", "environment", *(metric.column for metric in metrics))
-        parts.append(_table(heads, body, numbers=4))
+        parts.append(table(heads, body, numbers=4))
         items = "".join(f"<dt>{escape(metric.header)}</dt><dd>{escape(_meaning(metric))}</dd>" for metric in metrics)
         parts.append(f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>")
     return "".join(parts)
@@ -108,7 +109,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, str]:
     return about
 
 
-def _table(
+def table(
     heads: Sequence[str],
     rows: Sequence[Sequence[Any]],
     *,

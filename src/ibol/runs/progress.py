@@ -68,7 +68,7 @@ class TrainingProgress(_Shown):
         self._last_line = now
         left = (self._total - epoch) / rate
         print(
-            f"epoch {epoch}/{self._total}: {numbers}, {_clock(now)} elapsed, {_clock(left)} left",
+            f"epoch {epoch}/{self._total}: {numbers}, {clock(now)} elapsed, {clock(left)} left",
             file=sys.stderr,
         )
 
@@ -102,7 +102,7 @@ class WorkProgress(_Shown):
         self._last_line = now
         spent = now - self._begun
         left = spent / self._done * max(self._total - self._done, 0)
-        text = f"{self._done}/{self._total} {self._unit}: {_clock(spent)} elapsed, {_clock(left)} left"
+        text = f"{self._done}/{self._total} {self._unit}: {clock(spent)} elapsed, {clock(left)} left"
         print(text, file=sys.stderr)
 
     def skip(self, count: int) -> None:
@@ -112,7 +112,8 @@ class WorkProgress(_Shown):
             self._bar.update(self._task, total=self._total)
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """A time span as people read it: 1:02:03, or 2:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

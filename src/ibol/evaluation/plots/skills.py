@@ -45,13 +45,17 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
     with WorkProgress(len(paths) * (eight + count), "episodes", options.quiet) as progress:
         for run in load_runs(paths):
             group = groups[run.path]
-            shown = skill_rollouts(run, which="eight", trajectories=eight, seed=options.seed, progress=progress)
-            shown = shown.by_latent()
             title = f"{group.label} on {group.env}\npreset {group.preset}, seed {run.directory.config['seed']}"
-            title = f"{title}\n{shown.distinct} latents, {EPISODES} episodes each"
-            top.append(SkillPicture(title, shown.latents, shown.locations, shown.prior, random=False))
+            top.append(eight_skills(run, title, seed=options.seed, progress=progress))
             bottom.append(random_skills(run, trajectories=count, seed=options.seed, progress=progress))
     plot_skills([*top, *bottom], output, columns=len(paths))
+
+
+def eight_skills(run: Run, title: str = "", *, seed: int = 0, progress: WorkProgress | None = None) -> SkillPicture:
+    """A panel with the paper's 8 latents, 6 episodes each."""
+    shown = skill_rollouts(run, which="eight", trajectories=SHOWN * EPISODES, seed=seed, progress=progress).by_latent()
+    title = "\n".join(filter(None, [title, f"{shown.distinct} latents, {EPISODES} episodes each"]))
+    return SkillPicture(title, shown.latents, shown.locations, shown.prior, random=False)
 
 
 def random_skills(

@@ -1,0 +1,129 @@
+"""What runs cost: measured in run directories, and estimated for those that are not there yet."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ibol.errors import IbolError
+from ibol.experiments.cells import SET, Cell
+from ibol.runs.directory import RunDirectory
+
+KNOWN: dict[tuple[str, str, str], float] = {
+    ("ibol", "ant", "fast"): 4.5,
+    ("diayn", "ant", "fast"): 4.1,
+    ("valor", "ant", "fast"): 3.5,
+    ("dads", "ant", "fast"): 3.9,
+    ("ibol", "half_cheetah", "fast"): 5.0,
+    ("diayn", "half_cheetah", "fast"): 3.0,
+    ("valor", "half_cheetah", "fast"): 4.0,
+    ("dads", "half_cheetah", "fast"): 3.4,
+    ("ibol", "hopper", "fast"): 12.3,
+    ("ibol", "dkitty", "fast"): 7.1,
+    ("ibol", "humanoid", "fast"): 32.0,
+    ("linearize", "ant", "fast"): 12.2,
+}
+"""Minutes of whole runs on two idle cores, for a first estimate; what a directory has measured comes before it."""
+_ROUGH = {"smoke": 0.3, "fast": 5.0}  # minutes of a run of which nothing is known
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the runs of one kind took."""
+
+    method: str
+    env: str
+    preset: str
+    runs: int
+    """Finished runs that were measured."""
+    minutes: float
+    """The median of them."""
+
+    def row(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "method": self.method, "env": self.env, "preset": self.preset, "runs": self.runs,
+            "minutes": round(self.minutes, 3), "total_minutes": round(self.runs * self.minutes, 3),
+        }  # fmt: skip
+
+
+class Costs:
+    """Estimates in seconds, from the runs of a directory and `KNOWN`."""
+
+    def __init__(self, cells: Sequence[Cell], directory: Path) -> None:
+        self._epoch: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        self._whole: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        for cell in cells:
+            self.learn(cell, directory)
+
+    def learn(self, cell: Cell, directory: Path) -> None:
+        """Take what a run has logged into account."""
+        if cell.method == SET:
+            return
+        rows = _logged(directory / cell.place)
+        seconds = [row.get("time/epoch_seconds", 0.0) for row in rows]
+        if seconds:
+            self._epoch[kind_of(cell)].append(sum(seconds) / len(seconds))
+            if len(seconds) >= cell.epochs:
+                self._whole[kind_of(cell)].append(sum(seconds))
+
+    def seconds(self, cell: Cell, done: int = 0) -> float:
+        """What the rest of a cell takes on this machine after so many epochs, more or less."""
+        left = max(cell.epochs - done, 0)
+        if cell.method == SET:
+            return 60.0 * left if cell.preset != "smoke" else 5.0 * left
+        measured = self._epoch.get(kind_of(cell))
+        if measured:
+            return statistics.median(measured) * left
+        minutes = KNOWN.get(kind_of(cell), self._like(cell))
+        return 60.0 * minutes * left / max(cell.epochs, 1)
+
+    def known(self, cell: Cell) -> bool:
+        """Whether this kind of run was measured, here or in `KNOWN`."""
+        return cell.method == SET or kind_of(cell) in self._epoch or kind_of(cell) in KNOWN
+
+    def table(self) -> list[Cost]:
+        """The kinds of runs that came to their end, the dearest first."""
+        found = [Cost(*kind, len(all_), statistics.median(all_) / 60) for kind, all_ in self._whole.items()]
+        return sorted(found, key=lambda cost: -cost.runs * cost.minutes)
+
+    def _like(self, cell: Cell) -> float:
+        """Minutes of another method in the same environment, else of anything."""
+        near = [minutes for (_, env, preset), minutes in KNOWN.items() if (env, preset) == (cell.env, cell.preset)]
+        if near:
+            return statistics.median(near)
+        if cell.preset in _ROUGH:
+            return _ROUGH[cell.preset]
+        # The paper's presets: two seconds for an epoch, as benchmarks/results measures them.
+        return 2.0 * cell.epochs / 60
+
+
+def kind_of(cell: Cell) -> tuple[str, str, str]:
+    """Cells of one kind cost about the same."""
+    alone = cell.method == "downstream" and "skills" not in cell.sources
+    return f"{cell.method}{' without skills' if alone else ''}", cell.env, cell.preset
+
+
+def wall_seconds(seconds: Iterable[float], longest: float, workers: int) -> float:
+    """How long workers need for tasks together: no less than their sum over the workers, nor than the longest chain."""
+    return max(sum(seconds) / max(workers, 1), longest)
+
+
+def chains(cells: Sequence[Cell], seconds: dict[str, float]) -> dict[str, float]:
+    """For each cell how long it and what waits for it take one after the other; `cells` as `with_needs` has them."""
+    after = dict.fromkeys(seconds, 0.0)
+    for cell in reversed(cells):
+        own = seconds[cell.identity] + after[cell.identity]
+        for other in cell.needs:
+            if other.identity in after:
+                after[other.identity] = max(after[other.identity], own)
+    return {identity: seconds[identity] + after[identity] for identity in seconds}
+
+
+def _logged(place: Path) -> list[dict[str, float]]:
+    try:
+        return RunDirectory(place, {}).metrics() if (place / "metrics.jsonl").is_file() else []
+    except (IbolError, OSError):
+        return []

@@ -1,0 +1,221 @@
+"""Experiments as data: what a file becomes, what the paper's needs, and what is refused before anything is trained."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import fails
+from ibol.errors import IbolError
+from ibol.experiments.cells import SET
+from ibol.experiments.model import CLAIMS, Experiment, paper_experiment, parse, read_experiment
+
+OWN = """
+title = "Two methods"
+[comparison]
+figures = ["boxes"]
+shared = { env = "point", seed = [0, 1, 2] }
+runs = [{ method = ["ibol", "diayn"] }]
+"""
+
+
+def parsed(text: str, **options: object) -> Experiment:
+    return parse(text, "own.toml", **options)  # type: ignore[arg-type]
+
+
+def test_lists_are_grids_and_several_seeds_are_several_runs() -> None:
+    entry = parsed(OWN.replace("{ method", "{ epochs = [5, 7], hidden = [8, 8], method")).entries[0]
+    assert len(entry.cells) == 2 * 3 * 2
+    assert {tuple(cell.settings["hidden"]) for cell in entry.cells} == {(8, 8)}
+    assert {(cell.method, cell.seed, cell.epochs) for cell in entry.cells} == {
+        (method, seed, epochs) for method in ("ibol", "diayn") for seed in range(3) for epochs in (5, 7)
+    }
+    sizes = parsed(OWN.replace("{ method", "{ hidden = [[8, 8], [4]], method")).entries[0].cells
+    assert {tuple(cell.settings["hidden"]) for cell in sizes} == {(8, 8), (4,)}
+
+
+def test_a_run_that_two_entries_need_is_one_run() -> None:
+    twice = parsed(OWN + OWN.replace("comparison", "again").replace('title = "Two methods"', ""))
+    assert [len(entry.cells) for entry in twice.entries] == [6, 6]
+    assert len(twice.needed) == 6
+    one, other = twice.entries[0].cells[0], twice.entries[1].cells[0]
+    assert (one, one.name, hash(one)) == (other, other.name, hash(other))
+
+
+def test_anything_that_is_set_makes_another_run() -> None:
+    def only(change: str) -> str:
+        text = '[a]\nruns = [{ method = "ibol", env = "point", CHANGE }]'.replace(", CHANGE", change)
+        return parsed(text).entries[0].cells[0].identity
+
+    changes = ["", ", seed = 1", ", beta = 0.5", ", horizon = 20", ', preset = "smoke"', ', variant = "xy"']
+    assert len({only(change) for change in changes}) == len(changes)
+    assert only("") == only(", seed = 0")
+    assert only("") == only(', linearizer = "none"'), "what the preset says anyway"
+
+
+def test_tables_in_the_place_of_sources_are_runs_that_come_first() -> None:
+    text = """
+[task]
+runs = [{ method = "downstream", env = "point_goal", skills = { linearizer = { epochs = 2 }, seed = [0, 1] } }]
+"""
+    entry = parsed(text, preset="smoke", seeds=2).entries[0]
+    assert [cell.method for cell in entry.cells] == ["downstream", "downstream"]
+    order = [cell.method for cell in entry.needed]
+    assert order == ["linearize", "ibol", "downstream", "ibol", "downstream"]
+    controller = entry.cells[0]
+    skills = controller.sources["skills"]
+    assert (skills.env, skills.preset) == ("point", "smoke")
+    assert controller.config().skills == str(skills.place)
+    assert controller.linearizer == skills.linearizer == skills.sources["linearizer"].identity
+    assert controller.identity != entry.cells[1].identity
+
+
+def test_bundled_linearizers_are_not_trained_again() -> None:
+    text = '[a]\nruns = [{ method = "ibol", env = "ant", linearizer = [{ seed = 0 }, { seed = 9 }] }]'
+    shipped, trained = parsed(text).entries[0].cells
+    assert shipped.settings["linearizer"] == "bundled"
+    assert not shipped.needs
+    assert [(cell.method, cell.seed) for cell in trained.needs] == [("linearize", 9)]
+    assert [len(cell.needs) for cell in parsed(text, preset="paper").entries[0].cells] == [1, 1]
+    plain = parsed('[a]\nruns = [{ method = "ibol", env = "ant" }]').entries[0].cells[0]
+    assert plain == shipped
+
+
+def test_seeds_of_the_user_come_first() -> None:
+    text = OWN + '[one]\nruns = [{ method = "ibol", env = "point", seed = 5 }]'
+    few = parsed(text, seeds=2)
+    assert [sorted({cell.seed for cell in entry.cells}) for entry in few.entries] == [[0, 1], [5]]
+    assert len(parsed(text, preset="smoke").entries[0].cells) == 2, "one seed of each method"
+
+
+def test_runs_that_differ_by_seeds_and_linearizers_are_one_setting() -> None:
+    text = """
+[a]
+seeds_shown = 1
+runs = [
+    { method = ["ibol", "diayn"], env = "ant", linearizer = [{ seed = 0 }, { seed = 1 }, { seed = 7 }], seed = [0, 1] },
+    { method = "diayn", env = "ant", linearizer = ["none", { seed = 0, variant = "velocity_free" }] },
+]
+"""
+    entry = parsed(text).entries[0]
+    assert [len(cells) for cells in entry.rows[0]] == [6, 6, 1, 1]
+    assert [cell.method for cell in entry.shown] == ["ibol", "diayn", "diayn", "diayn"]
+
+
+def test_a_grid_has_rows_and_may_be_ragged() -> None:
+    text = """
+[grid]
+figures = ["grid"]
+shared = { env = "point", method = "ibol", seed = [0, 1] }
+rows = [{ lambda_ = 1.5 }, { use_u = false }]
+columns = [{ beta = 0.1 }, { beta = 0.2 }, { beta = 0.3 }]
+cells = [[{ method = "valor" }]]
+"""
+    entry = parsed(text).entries[0]
+    assert [[len(cells) for cells in row] for row in entry.rows] == [[2, 2, 2], [2, 2, 2], [2]]
+    assert dict(entry.rows[1][2][0].overrides) == {"use_u": False, "beta": 0.3}
+
+
+@pytest.mark.parametrize("preset", ["fast", "smoke", "paper"])
+def test_the_papers_experiments_can_be_read(preset: str) -> None:
+    paper = paper_experiment(preset)
+    assert {claim for entry in paper.entries for claim in entry.about.claims} == set(CLAIMS)
+    assert len({cell.name for cell in paper.needed}) == len(paper.needed)
+    for entry in paper.entries:
+        assert entry.about.title
+        assert entry.about.paper
+        assert entry.cells
+
+
+def test_what_the_paper_needs() -> None:
+    paper = {entry.name: entry for entry in paper_experiment("fast").entries}
+    metrics = paper["metrics"]
+    assert len(metrics.cells) == 4 * 4 * 2 * 4
+    assert set(paper["external-returns"].cells) < set(metrics.cells)
+    assert paper["bins"].cells == metrics.cells
+    assert len(paper["linearizer-rewards"].cells) == 5 * 4
+    assert [[len(cells) for cells in row] for row in paper["point-baselines"].rows] == [[1] * 3, [1] * 4, [1] * 4]
+    tasks = paper["downstream"]
+    assert len(tasks.cells) == 4 * (4 * 8 + 4)
+    sets = {cell for cell in tasks.needed if cell.method == SET}
+    assert len(sets) == 1
+    assert len(next(iter(sets)).members) == 4 * 8
+    assert {skills for cell in tasks.cells for skills in cell.needs if skills.method != SET} < set(metrics.cells)
+
+
+def test_methods_that_are_not_there_are_listed_and_nothing_else_fails() -> None:
+    lacks = {entry.name: entry.lacks for entry in paper_experiment("fast").entries if entry.lacks}
+    for sentence in [sentence for sentences in lacks.values() for sentence in sentences]:
+        assert sentence.startswith("needs method ")
+        assert sentence.endswith(", which this version does not have")
+    only = 'optional_methods = ["none_such"]\n[a]\nruns = [{ method = "none_such", env = "point" }]'
+    assert parsed(only).entries[0].lacks == ("needs method none_such, which this version does not have",)
+
+
+RUN = '[a]\nruns = [{ method = "ibol", env = "point" }]'
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "has no entry"),
+        ("not toml", "is no TOML"),
+        ("colour = 1\n" + RUN, "unknown key 'colour'"),
+        ("[a]", "needs runs"),
+        ("[a]\nruns = 3", "runs is to be a list"),
+        ("[a]\nruns = [3]", "table of settings"),
+        ("[a]\nruns = [[{}]]", "table of settings"),
+        ("[a]\ncells = [3]", "cells is to be a list"),
+        ('[a]\nruns = [{ env = "point" }]', "has no method"),
+        ('[a]\nruns = [{ method = "ibol" }]', "has no env"),
+        (RUN.replace('"ibol"', '"ibl"'), "unknown method 'ibl': did you mean 'ibol'"),
+        (RUN.replace('"point"', '"ponit"'), "ponit"),
+        (RUN.replace(" }]", ", bta = 1 }]"), "unknown setting 'bta': did you mean 'beta'"),
+        (RUN.replace(" }]", ", num_threads = 2 }]"), "unknown setting 'num_threads'"),
+        (RUN.replace(" }]", ", beta = -1.0 }]"), "beta is -1, but at least 0 is needed"),
+        (RUN.replace(" }]", ", hidden = [0] }]"), "hidden is 0"),
+        (RUN.replace(" }]", ", beta = [] }]"), "beta in .* is empty"),
+        (RUN.replace(" }]", ", seed = -1 }]"), "seed is -1"),
+        (RUN.replace(" }]", ', variant = "zy" }]'), "unknown variant 'zy'"),
+        (RUN.replace(" }]", ', preset = "fst" }]'), "unknown preset 'fst'"),
+        (RUN.replace(" }]", ', linearizer = "nowhere" }]'), "unknown linearizer 'nowhere'"),
+        (RUN.replace(" }]", ', linearizer = "bundled" }]'), "no linearizer is bundled for point"),
+        (RUN.replace(" }]", ", linearizer = { betta = 1 } }]"), "unknown setting 'betta'"),
+        (RUN.replace(" }]", ", linearizer = 7 }]"), "a name, a path or a table is needed"),
+        (RUN.replace(" }]", f", seed = {list(range(101))}, beta = {list(range(101))} }}]"), "more than 10000 runs"),
+        (RUN.replace('"ibol", env = "point"', '"downstream", env = "ant"'), "unknown task 'ant'"),
+        (RUN.replace('"ibol", env = "point"', '"downstream", env = "point_goal"'), "needs skills"),
+        (RUN.replace("runs", 'figures = ["boxs"]\nruns'), "unknown figure 'boxs': did you mean 'boxes'"),
+        (RUN.replace("runs", 'figures = ["grid"]\nruns'), "needs rows and columns"),
+        (RUN.replace("runs", 'claims = ["C11"]\nruns'), "unknown claim 'C11'"),
+        (RUN.replace("runs", "bins = [1]\nruns"), "bins is 1"),
+        (RUN.replace("runs", "titel = 1\nruns"), "unknown key 'titel': did you mean 'title'"),
+        (RUN.replace("[a]", "[runs]"), "an entry's name"),
+        (RUN.replace("[a]", '["../up"]'), "an entry's name"),
+        (RUN.replace('"point"', '"os:abort"'), "--trust-env 'os:abort'"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(text: str, match: str) -> None:
+    with pytest.raises(IbolError, match=match) as error:
+        parsed(text)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(IbolError, match="not UTF-8"):
+        read_experiment(tmp_path / "bytes.toml")
+    with pytest.raises(IbolError, match="cannot read"):
+        read_experiment(tmp_path / "nowhere.toml")
+
+
+def test_a_wrong_file_leaves_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.toml").write_text(OWN.replace("diayn", "dian"))
+    said = fails(capsys, "experiment", tmp_path / "own.toml", "--dir", tmp_path / "results")
+    assert "unknown method 'dian': did you mean 'diayn'?" in said
+    assert not (tmp_path / "results").exists()
+
+
+def test_settings_are_json() -> None:
+    for cell in paper_experiment("smoke").needed:
+        assert json.loads(json.dumps(dict(cell.settings))) == dict(cell.settings)
