@@ -86,6 +86,9 @@ def test_seeds_of_the_user_come_first() -> None:
     few = parsed(text, seeds=2)
     assert [sorted({cell.seed for cell in entry.cells}) for entry in few.entries] == [[0, 1], [5]]
     assert len(parsed(text, preset="smoke").entries[0].cells) == 2, "one seed of each method"
+    own = '[one]\nruns = [{ method = "ibol", env = "point", seed = [10, 12] }]'
+    assert [cell.seed for cell in parsed(own, seeds=1).entries[0].cells] == [10]
+    assert [cell.seed for cell in parsed(own, seeds=4).entries[0].cells] == [10, 12, 13, 14]
 
 
 def test_runs_that_differ_by_seeds_and_linearizers_are_one_setting() -> None:

@@ -83,7 +83,8 @@ def _choices(name: str, value: Any, table: Table, context: Context) -> list[Any]
     if grid and not value:
         raise IbolError(f"{name} in {context.source} is empty, but at least one value is needed")
     if grid and name == "seed" and context.seeds is not None and len(value) > 1:
-        return list(range(context.seeds))
+        counted = itertools.count(1 + max((one for one in value if isinstance(one, int)), default=0))
+        return [*value, *itertools.islice(counted, max(0, context.seeds - len(value)))][: context.seeds]
     return list(value) if grid else [value]
 
 
