@@ -50,7 +50,8 @@ class Try:
         self.changed = {**own[method][0], **ablations()[method][number]} if ablated else own[method][number]
         settings = {**base, **own["common"], **self.changed, "linearizer": self.protocol["linearizer"]}
         settings.pop("status")
-        self.settings = dataclasses.asdict(find(method).config(**settings))
+        tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+        self.settings = dataclasses.asdict(find(method).config(**tuples))
 
     @property
     def name(self) -> str:
