@@ -19,6 +19,11 @@ from ibol.experiments.model import parse
 from ibol.experiments.schedule import Options, Schedule
 
 EPOCHS = 120
+# Ray forks to start its processes; JAX, if another test has begun it in this process, warns of that. They exec at once.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 FILE = f"""
 title = "runs that nodes train"
 [a]
