@@ -167,7 +167,7 @@ class GoalFrame(eqx.Module):
             for which, source in enumerate(others, start=1):  # selecting is faster on a CPU than indexing
                 part = jnp.where(view.renaming == which, _signed(values, source), part)
             parts.append(part)
-        for a, b, half in _turning_pairs(self.num_positions, self.has_angles):
+        for a, b, half in turning_pairs(self.num_positions, self.has_angles):
             if b < k:
                 cos, sin = (view.half_cos, view.half_sin) if half else (view.cos, view.sin)
                 parts[a], parts[b] = cos * parts[a] - sin * parts[b], sin * parts[a] + cos * parts[b]
@@ -208,7 +208,7 @@ def goal_frame(env: str, normalizer: Normalizer) -> GoalFrame:
         raise IbolError(f"frame goal needs a robot that moves in the plane, and {env} does not")
     model = load_model(robot)
     group, num_positions, has_angles = symmetries(robot, model), int(model.nq), robot.rotation == "angles"
-    mean, std = _common_statistics(group, normalizer, _turning_pairs(num_positions, has_angles))
+    mean, std = _common_statistics(group, normalizer, turning_pairs(num_positions, has_angles))
     # Where each symmetry takes the x and the y axis.
     x_to, y_to = ((group.state_sign * (group.state_index == axis))[:, :2] for axis in (0, 1))
     sources = group.state_sign.astype(int) * (group.state_index + 1)
@@ -226,7 +226,7 @@ def goal_frame(env: str, normalizer: Normalizer) -> GoalFrame:
     )
 
 
-def _turning_pairs(num_positions: int, has_angles: bool) -> list[tuple[int, int, bool]]:
+def turning_pairs(num_positions: int, has_angles: bool) -> list[tuple[int, int, bool]]:
     """Pairs of values that a turn about the vertical mixes, and whether by half of its angle, as quaternions."""
     if has_angles:
         return [(0, 1, False), (3, 4, False)]
