@@ -12,8 +12,8 @@ SOURCE = ROOT / "src" / "ibol"
 # What may be used anywhere, then the rooms in the order of docs/architecture.md: a new room is one entry in both.
 ANYWHERE = ["errors", "bounds", "memory", "trust", "interrupt", "seeding", "gl", "cache"]
 ROOMS = [
-    "runs", "envs", "nn", "learners", "presets", "training", "linearizer", "skills", "metrics", "figures", "methods",
-    "downstream", "evaluation", "films", "report", "experiments", "tables", "cli",
+    "zoo", "runs", "envs", "nn", "learners", "presets", "training", "linearizer", "skills", "metrics", "figures",
+    "methods", "downstream", "evaluation", "films", "report", "experiments", "tables", "cli",
 ]  # fmt: skip
 ORDER = [*ANYWHERE, *ROOMS]
 

@@ -209,7 +209,7 @@ def test_a_linearizer_is_drawn_and_its_picture_is_not_overwritten(
     assert "exists: choose another --output" in fails(capsys, "plot", run, "--output", picture)
     assert "could not write" in fails(capsys, "plot", run, "--output", tmp_path / "traces.docx")
     assert "at least one run" in fails(capsys, "plot", "--output", tmp_path / "b.png")
-    assert "unknown linearizer" in fails(capsys, "plot", "nobody", "--output", tmp_path / "b.png")
+    assert "nobody holds no run" in fails(capsys, "plot", "nobody", "--output", tmp_path / "b.png")
     call("linearize", "half_cheetah", "--preset", "smoke", "--epochs", 1, "--run-dir", tmp_path / "c", "--quiet")
     call("plot", tmp_path / "c", "--output", tmp_path / "c.svg")
     assert b"<svg" in (tmp_path / "c.svg").read_bytes()

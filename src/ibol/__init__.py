@@ -39,7 +39,9 @@ def load_linearizer(source: str | Path, *, trust_env: str | Iterable[str] = ()) 
 
 
 def load_skills(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Skills":
-    """The skills that a run of 'ibol discover' holds: `skills.rollout(skills.sample_latents(9))` shows them.
+    """Bundled skills by name (`ant`, `ant:diayn`; 'ibol zoo' lists them), or those that a run of 'ibol discover' holds.
+
+    `skills.rollout(skills.sample_latents(9))` shows them.
 
     `trust_env` is as in `load_linearizer`.
     """

@@ -30,6 +30,7 @@ use
   imitation-set RUN...
                     paths of skills for half_cheetah_imitation to follow
 look up
+  zoo [NAME]        bundled skills, and the card of one
   envs              environments and tasks, and their sizes
   presets [COMMAND] settings of the presets, side by side
   normalize ENV     observation statistics under random actions
@@ -97,6 +98,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "video": use.video,
     "report": use.report,
     "imitation-set": use.imitation_set,
+    "zoo": inspect.show_zoo,
     "envs": inspect.envs,
     "presets": inspect.show_presets,
     "normalize": inspect.normalize,

@@ -1,4 +1,4 @@
-"""Commands that look things up: envs, presets and normalize."""
+"""Commands that look things up: zoo, envs, presets and normalize."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -7,6 +7,23 @@ import tyro
 
 from ibol.bounds import Count, Natural
 from ibol.cli.parsing import parse
+
+
+def show_zoo(argv: list[str]) -> None:
+    """`ibol zoo`."""
+    from ibol import zoo
+    from ibol.errors import unknown
+    from ibol.tables import card_table, show, zoo_table
+
+    @dataclass(frozen=True)
+    class Zoo:
+        name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ""
+        """The skills whose card to show (default: list all)."""
+
+    given = parse(Zoo, argv, "zoo", "List the skills that come with ibol, or show the card of some.")
+    if given.name and given.name not in zoo.names():
+        raise unknown("name of bundled skills", given.name, zoo.names())
+    show(card_table(given.name) if given.name else zoo_table())
 
 
 def envs(argv: list[str]) -> None:

@@ -67,7 +67,7 @@ def plot(argv: list[str]) -> None:
     @dataclass(frozen=True)
     class Plot:
         runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...")]
-        """Runs of 'ibol discover', or runs of 'ibol linearize' and names of bundled linearizers."""
+        """Runs of 'ibol discover' and names of bundled skills; or runs of 'ibol linearize' and linearizer:NAME."""
         options: PlotOptions
         """What the figure shows."""
         figure: choices = "trajectories"
@@ -94,7 +94,7 @@ def video(argv: list[str]) -> None:
     @dataclass(frozen=True)
     class Video:
         run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-        """A run of 'ibol discover', 'linearize', 'downstream' or 'sac', or the name of a bundled linearizer."""
+        """A run of 'ibol discover', 'linearize', 'downstream' or 'sac', bundled skills, or linearizer:NAME."""
         latents: str | None = None
         """What to show: '8 directions' (default), 'grid', or values such as '0,1.5; 1.5,0'; a linearizer's goals."""
         output: Path = Path("film.mp4")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ibol import zoo
 from ibol.bounds import whole_number
 from ibol.errors import IbolError
 from ibol.evaluation.groups import group_runs
@@ -45,7 +46,7 @@ def _row(run: LoadedRun, task: str, label: str, episodes: int, seed: int) -> Row
     returns = run.agent.rollout(episodes, seed=derive(seed, "evaluation")).returns
     planned = run.directory.config["settings"]["controller"] == "planner"
     return {
-        "run": str(run.path),
+        "run": zoo.label(run.path),
         "env": task,
         "method": label,
         "env_steps": logged[-1]["env_steps"],

@@ -2,7 +2,7 @@
 
 RUN/evaluation/*.safetensors: arrays, and a JSON header with everything that decides them but their number. Fewer
 episodes are the first ones of a file, more are simulated after them. What does not fit the run any more, or was
-damaged, is simulated again; in a directory that cannot be written nothing is kept.
+damaged, is simulated again. In a directory that cannot be written, and for bundled skills, nothing is kept.
 """
 
 import warnings
@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol import memory
+from ibol import memory, zoo
 from ibol.bounds import whole_number
 from ibol.envs.checks import dimensions
 from ibol.errors import IbolError, unknown
@@ -140,6 +140,8 @@ def skill_rollouts(
             progress.advance(len(batch.lengths))
     locations, returns, lengths = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     rollouts = Rollouts(latents, locations, returns, lengths, skills.prior)
+    if zoo.is_bundled(run.path):
+        return rollouts
     try:
         files.folder(run.path, file.parent.name)
         checkpoint.save(file, {name: getattr(rollouts, name) for name in _ARRAYS}, key)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ibol import zoo
 from ibol.bounds import whole_number
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
@@ -61,12 +62,12 @@ def evaluate_runs(
     coverage = linearizer_coverage(linearizers, trajectories=trajectories, seed=start, quiet=quiet)
     for run, cells in zip(of_kind["linearizer"], coverage, strict=True):
         scores = evaluate_linearizer(run.agent, seed=start).scalars()
-        rows.append({"run": str(run.path), "env": run.agent.env, **scores, "coverage": cells})
+        rows.append({"run": zoo.label(run.path), "env": run.agent.env, **scores, "coverage": cells})
     for run in of_kind["policy"]:
         agent = run.agent
         own = _returns("", agent.rollout(episodes, seed=start))
         random = _returns("random_", random_rollout(agent.env, agent.env_settings, episodes, start))
-        rows.append({"run": str(run.path), "env": agent.env, "episodes": episodes, **own, **random})
+        rows.append({"run": zoo.label(run.path), "env": agent.env, "episodes": episodes, **own, **random})
     return rows
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ibol import zoo
 from ibol.bounds import BINS, whole_number
 from ibol.errors import IbolError
 from ibol.evaluation.groups import envs_of, group_runs
@@ -67,7 +68,7 @@ def evaluate_skills(
     for (path, policy), (random, eight) in measured.items():
         group = group_of[path]
         acting = f"{policy}, mode" if deterministic and policy != "random" else policy
-        head = {"run": str(path), "env": group.env, "method": group.label, "policy": acting}
+        head = {"run": zoo.label(path), "env": group.env, "method": group.label, "policy": acting}
         informed, cells = ranges[group.env]
         behaviour = _behaviour(random, eight, cells)
         measure = _discrete_information if random.prior.discrete else partial(_information, k=k)

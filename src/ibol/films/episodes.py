@@ -1,7 +1,6 @@
 """What a film shows: episodes for latents of skills, for goals of a linearizer or a task, or one of a plain policy."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,8 @@ from ibol.bounds import whole_number
 from ibol.envs import TaskEnv
 from ibol.errors import IbolError
 from ibol.figures.skills import latent_colours
-from ibol.linearizer.policy import load_linearizer
+from ibol.linearizer.policy import load_named
 from ibol.skills.latents import RADIUS, Gaussian, OneHot, Prior, Sphere
-from ibol.training.launch import load_agent
 
 EIGHT, GRID = "8 directions", "grid"
 _MOST = 36  # latents in one film
@@ -42,18 +40,18 @@ class Episodes:
 def load_episodes(
     name: str, latents: str | None = None, *, steps: int | None = None, seed: int = 0, deterministic: bool = False
 ) -> Episodes:
-    """Episodes of what `name` stands for: a run directory, or a bundled linearizer.
+    """Episodes of what `name` stands for.
 
     Args:
-        name: a run of 'ibol discover', 'ibol linearize', 'ibol downstream' or 'ibol sac', or a bundled linearizer's
-            name.
+        name: a run of 'ibol discover', 'ibol linearize', 'ibol downstream' or 'ibol sac', the name of bundled skills,
+            or `linearizer:NAME` for a bundled linearizer.
         latents: "8 directions" (the default), "grid", or values such as "0,1.5; 1.5,0"; goals for a linearizer, along
             its location. A plain policy has none, and a task has goals of its own.
         steps: the first steps of the episodes only.
         seed: decides initial states and samples.
         deterministic: the mode of the skill policy instead of samples.
     """
-    agent = load_agent(name) if Path(name).is_dir() else load_linearizer(name)
+    agent = load_named(name)
     return episodes_of(agent, name, latents, steps=steps, seed=seed, deterministic=deterministic)
 
 

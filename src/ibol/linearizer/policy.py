@@ -27,11 +27,12 @@ from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.seeding import derive
-from ibol.training.launch import open_run
+from ibol.training.launch import load_agent, open_run
 
 POLICY_PREFIX = "policy/"
 Distortion = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 BUNDLED = Path(__file__).parent / "bundled"
+BUNDLED_PREFIX = "linearizer:"
 
 
 @dataclass(frozen=True)
@@ -158,14 +159,15 @@ def _mode(policy: Policy, frame: Frame, obs: Array, goal: Array) -> Array:
 def load_linearizer(source: str | Path) -> Linearizer:
     """A bundled linearizer by name, or that of a run directory or file.
 
-    `ant` is the first seed of Ant's, `ant:1` the second; `half_cheetah:velocity_free` is a variant.
+    `ant` is the first seed of Ant's, `ant:1` the second; `half_cheetah:velocity_free` is a variant. Where bundled
+    skills could be meant, too, it is `linearizer:ant`, which is understood here as well.
     """
     path = bounds.path("source", source)
     if os.path.isdir(path):
         return _from_run(RunDirectory.open(path))
     if path.suffix == ".safetensors" and os.path.exists(path):
         return _from_file(path)
-    name, colon, seed = str(source).partition(":")
+    name, colon, seed = str(source).removeprefix(BUNDLED_PREFIX).partition(":")
     names = bundled()
     if name not in names:
         raise unknown("linearizer", str(source), names, ", or name a run directory of 'ibol linearize'")
@@ -173,6 +175,11 @@ def load_linearizer(source: str | Path) -> Linearizer:
     if seed not in names[name]:
         raise unknown(f"seed or variant of the bundled linearizer {name}", seed, names[name])
     return _from_file(BUNDLED / f"{name}-{seed}.safetensors")
+
+
+def load_named(name: str | Path) -> Any:
+    """What a run has learned, bundled skills, or with `linearizer:NAME` a bundled linearizer."""
+    return load_linearizer(name) if str(name).startswith(BUNDLED_PREFIX) else load_agent(name)
 
 
 def bundled() -> dict[str, list[str]]:

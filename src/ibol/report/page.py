@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from ibol import zoo
 from ibol.errors import IbolError
 from ibol.evaluation.loading import LoadedRun, load_runs
 from ibol.evaluation.runs import evaluate_runs
@@ -58,7 +59,7 @@ def write_report(
         script=(_HERE / "script.js").read_text(),
         summary=summary_table(names, directories),
         settings=settings_tables(names, directories),
-        measures=measures_tables({str(run.path): name for run, name in zip(runs, names, strict=True)}, rows),
+        measures=measures_tables({zoo.label(run.path): name for run, name in zip(runs, names, strict=True)}, rows),
         films=_films(runs, names, seed=seed, quiet=quiet) if films else "<p>Left out with --no-films.</p>",
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
     )

@@ -27,7 +27,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ibol import bounds, trust
+from ibol import bounds, trust, zoo
 from ibol.bounds import Natural
 from ibol.errors import IbolError, unknown
 from ibol.memory import TooLarge
@@ -119,12 +119,14 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
-        """The run that `path` holds; its environment must be a known or a trusted one."""
+        """The run that `path` holds, or the bundled skills of that name; its environment must be known or trusted."""
+        path = zoo.locate(path)
         file = path / "config.json"
         try:
             config = json.loads(files.read(file, _MOST_CONFIG))
         except FileNotFoundError:
-            raise IbolError(f"{path} holds no run: there is no {file}") from None
+            bundled = "" if path.is_dir() else f", and bundled skills are called {', '.join(zoo.names())}"
+            raise IbolError(f"{path} holds no run: there is no {file}{bundled}") from None
         except OSError as error:
             raise IbolError(f"{path} holds no run that can be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
@@ -139,6 +141,8 @@ class RunDirectory:
         if not config["preset"].isprintable():
             raise IbolError(f"the preset in {file} is {config['preset']!r}, which is no name of a preset")
         trust.check_env(config["env"], file)
+        if zoo.is_bundled(path):
+            zoo.warn_of_versions(path, config["versions"])
         return cls(path, config)
 
     def settings(self, kind: type[Settings], name: str = "settings") -> Settings:

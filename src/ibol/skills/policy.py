@@ -1,6 +1,6 @@
 """A continuous family of skills pi(. | s, z): the policy with its normaliser and, below it, its linearizer.
 
-skills = ibol.load_skills("runs/my-run")
+skills = ibol.load_skills("ant")                     # bundled; or a run directory
 latents = skills.sample_latents(100, seed=0)         # (100, d), from N(0, I)
 found = skills.rollout(latents, seed=0)              # found.states (100, horizon + 1, n), found.lengths (100,)
 """
@@ -173,7 +173,7 @@ class Skills:
 
 
 def load_skills(run: str | Path) -> Skills:
-    """The skills of a run of 'ibol discover'."""
+    """The skills of a run of 'ibol discover', or bundled ones by their name."""
     return skills_of(RunDirectory.open(path("run", run)))
 
 
@@ -204,8 +204,8 @@ def copy_skills(source: Path, copy: Path) -> None:
     arrays, epoch = run.load_checkpoint(_is_of_skills)
     made = RunDirectory(copy, run.config)
     made.save_checkpoint(epoch, arrays, keep=1)
-    if (source / LINEARIZER_FILE).exists():
-        files.replace_bytes(files.inside(copy, LINEARIZER_FILE), (source / LINEARIZER_FILE).read_bytes())
+    if (run.path / LINEARIZER_FILE).exists():
+        files.replace_bytes(files.inside(copy, LINEARIZER_FILE), (run.path / LINEARIZER_FILE).read_bytes())
     made.save_config()
 
 

@@ -1,7 +1,7 @@
 """Skills and linearizers as plain numbers, for programs that have neither JAX nor this package.
 
-`portable(agent)` gives nested dictionaries of JSON values and float32 arrays: what the page in a browser, the ONNX graphs
-and the `.npz` files are made from. `act` says in NumPy what such a program has to compute.
+`portable(agent)` gives nested dictionaries of JSON values and float32 arrays: what the page in a browser, the ONNX
+graphs and the `.npz` files are made from. `goal_of` and `action_of` say in NumPy what such a program has to compute.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ Numbers = NDArray[np.float32]
 
 
 def portable(agent: Skills | Linearizer) -> dict[str, Any]:
-    """All that is needed to act by the mode: sizes, normalisation and weights of the skill policy and the linearizer."""
+    """All that acting by the mode needs: sizes, normalisation and weights of the skill policy and the linearizer."""
     if isinstance(agent, Linearizer):
         return {**_common(agent, agent), "latent": None, "skill_policy": None, "linearizer": _linearizer(agent)}
     if not isinstance(agent, Skills):

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ibol import bounds, memory, presets
+from ibol import bounds, memory, presets, zoo
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.runs.directory import RunDirectory, settings_from_json
@@ -77,6 +77,10 @@ def resume(path: Path, *, epochs: int | None = None, quiet: bool = False, **chan
     `changes` are run settings in the place of those that the run was started with; None changes nothing.
     """
     run = open_run(path)
+    if zoo.is_bundled(run.path):
+        raise IbolError(
+            f"{path} are bundled skills, which cannot be resumed: 'ibol zoo {path}' has the command to train them"
+        )
     run.check_links()
     given = {name: value for name, value in run.config.get("run_settings", {}).items() if name in LASTING}
     given |= {name: value for name, value in changes.items() if value is not None}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from ibol import zoo
 from ibol.bounds import Bins, Count, Natural, NotEmpty
 from ibol.errors import IbolError
 from ibol.evaluation.groups import Group, envs_of
@@ -38,12 +39,13 @@ def skill_runs(names: Sequence[str]) -> list[Path]:
     for name in names:
         if not is_skills(name):
             raise IbolError(f"{name} holds no skills, but this figure is drawn from runs of 'ibol discover'")
-    return list(dict.fromkeys(Path(name) for name in names))
+    return list(dict.fromkeys(zoo.locate(name) for name in names))
 
 
 def is_skills(name: str) -> bool:
     """Whether this is a run with skills."""
-    return (Path(name) / "config.json").exists() and RunDirectory.open(Path(name)).command == "discover"
+    path = zoo.locate(name)
+    return (path / "config.json").exists() and RunDirectory.open(path).command == "discover"
 
 
 def setting_of(groups: Sequence[Group]) -> str:

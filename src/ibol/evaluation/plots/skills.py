@@ -16,7 +16,7 @@ from ibol.figures.orientation import OrientationPanel, plot_orientations
 from ibol.figures.returns import ReturnsPanel, plot_returns
 from ibol.figures.skills import SkillPicture, plot_skills
 from ibol.linearizer.evaluation import evaluate_linearizer
-from ibol.linearizer.policy import load_linearizer
+from ibol.linearizer.policy import load_linearizer, load_named
 from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive
@@ -72,7 +72,7 @@ def random_skills(
 
 def linearizer_traces(name: str, *, seed: int = 0) -> TracesPanel:
     """A panel with what a linearizer does for goals along the location."""
-    linearizer = load_linearizer(name)
+    linearizer = load_linearizer(name) if Path(name).is_dir() else load_named(name)
     evaluation = evaluate_linearizer(linearizer, seed=seed)
     paths = evaluation.trajectories.states[:, :, list(evaluation.location_dims)]
     return TracesPanel(f"{linearizer.env} linearizer ({name})", evaluation.goals, paths, evaluation.scalars())
