@@ -43,13 +43,12 @@ class Try:
 
     def __init__(self, env: str, method: str, number: int | str) -> None:
         self.env, self.method, self.number = env, method, number
-        self.protocol, own = _candidates()["protocol"], _candidates()[env]
+        self.protocol, own = candidates()["protocol"], candidates()[env]
         self.trajectories = own["trajectories"]
-        base = presets._tables(method)["fast"]["all"]  # what this file adds to; the robots' own parts are its outcome
+        base = presets.values(method, "fast", "all", alone=True)  # the robots' own parts are the outcome of the tries
         ablated = isinstance(number, str)
         self.changed = {**own[method][0], **ablations()[method][number]} if ablated else own[method][number]
         settings = {**base, **own["common"], **self.changed, "linearizer": self.protocol["linearizer"]}
-        settings.pop("status")
         tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
         self.settings = dataclasses.asdict(find(method).config(**tuples))
 
@@ -99,7 +98,7 @@ def train(env: str, methods: Sequence[str], numbers: Sequence[int] | None, folde
     """Make the rows that are missing."""
     folder.mkdir(parents=True, exist_ok=True)
     for method in methods:
-        for number in range(len(_candidates()[env][method])) if numbers is None else numbers:
+        for number in range(len(candidates()[env][method])) if numbers is None else numbers:
             if not any(row["method"] == method and row["try"] == number for row in rows_of(env)):
                 one = Try(env, method, number)
                 _keep(one.row(one.train(folder)), TUNING / f"{env}.json")
@@ -135,13 +134,13 @@ def choose(env: str) -> Iterator[tuple[Row, bool]]:
 def complete(env: str) -> bool:
     """Whether all candidates of a robot have been tried: only then a preset may be what is chosen."""
     tried = {(row["method"], row["try"]) for row in rows_of(env)}
-    return tried == {(method, number) for method in METHODS for number in range(len(_candidates()[env][method]))}
+    return tried == {(method, number) for method in METHODS for number in range(len(candidates()[env][method]))}
 
 
 def smallest_spread(env: str) -> float:
     """How far ends must spread for a try to be eligible, in metres."""
     reach = json.loads((TUNING / f"{env}.json").read_text())["linearizer_distance"][env]
-    return float(_candidates()["protocol"]["smallest_spread"] * reach)
+    return float(candidates()["protocol"]["smallest_spread"] * reach)
 
 
 def rows_of(env: str) -> list[Row]:
@@ -176,7 +175,8 @@ def _linearizer_distance(env: str) -> float:
     return round(sum(distances) / len(distances), 2)
 
 
-def _candidates() -> dict[str, Any]:
+def candidates() -> dict[str, Any]:
+    """The settings to try, by robot and method."""
     return tomllib.loads((TUNING / "candidates.toml").read_text())
 
 
@@ -206,7 +206,7 @@ def main() -> None:
     commands = parser.add_subparsers(required=True, dest="command")
     for name, kind, what in (("train", int, "tries"), ("ablate", str, "ablations")):
         command = commands.add_parser(name, help=f"make the rows of {what} that are missing")
-        command.add_argument("env", choices=[env for env in _candidates() if env != "protocol"])
+        command.add_argument("env", choices=[env for env in candidates() if env != "protocol"])
         command.add_argument("methods", nargs="*", default=METHODS, help="default: all")
         command.add_argument("--only", type=kind, nargs="+", help=f"numbers or names of the {what} (default: all)")
         command.add_argument("--dir", type=Path, required=True, help="where the runs are kept")

@@ -166,7 +166,7 @@ USING = [
     (["plot", "RUN", "--output", "a.docx"], "the ending of --output must be one of"),
     (["plot", "RUN", "--output="], "--output is empty"),
     (["plot", LONG], "File name too long"),
-    (["plot", "a[/b]"], "'a[/b]'"),
+    (["plot", "a[/b]"], "a[/b] holds no run"),
     (["video", "RUN", "--latents", ""], "--latents is empty"),
     (["video", "RUN", "--latents", "nan,0"], "latents 'nan,0' are none"),
     (["video", "RUN", "--latents", "[/b]"], "latents '[/b]' are none"),

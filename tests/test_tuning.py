@@ -32,7 +32,7 @@ def test_tries_keep_to_the_protocol(tune: Any, env: str) -> None:
     rows = tune.rows_of(env)
     assert all(row["seed"] >= 100 and row["linearizer"] == 0 for row in rows)
     assert len({row["env_steps"] for row in rows}) == 1
-    tries = {len(tune._candidates()[env][method]) for method in tune.METHODS}
+    tries = {len(tune.candidates()[env][method]) for method in tune.METHODS}
     assert len(tries) == 1
     assert 1 < tries.pop() <= 6
     assert len({(row["method"], row["try"]) for row in rows}) == len(rows)

@@ -63,7 +63,7 @@ def test_a_name_stands_wherever_a_run_does(tmp_path: Path, monkeypatch: pytest.M
     assert "cannot be resumed" in fails(capsys, "resume", "point")
     call("zoo")
     call("zoo", "point")
-    assert "neighbour_information" in capsys.readouterr().out
+    assert "neighbour I(Z; S) (nats)" in capsys.readouterr().out
     assert "unknown name of bundled skills 'poin'" in fails(capsys, "zoo", "poin")
 
 

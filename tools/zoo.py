@@ -21,6 +21,7 @@ from ibol import zoo
 from ibol.evaluation.plots import PlotOptions, plot_runs
 from ibol.evaluation.skills import evaluate_skills
 from ibol.linearizer.policy import provenance_of
+from ibol.metrics.catalogue import find_metric
 from ibol.report.tables import command_line
 from ibol.runs.directory import RunDirectory
 from ibol.skills.policy import LINEARIZER_FILE, copy_skills
@@ -105,16 +106,16 @@ def write_page() -> None:
     parts = [PAGE.read_text().partition("<!-- cards -->")[0] + "<!-- cards -->\n"]
     for name in zoo.names():
         card, picture = zoo.card(name), zoo.locate(name) / zoo.PICTURE
-        columns = list(card["scores"])
-        table = "\n".join(
-            f"| {score} | " + " | ".join(f"{card['scores'][column][score]:g}" for column in columns) + " |"
-            for score in card["scores"]["skills"]
-        )
+        policies = card["scores"]
+        lines = [["score", *policies], ["---"] * (1 + len(policies))]
+        for score in policies["skills"]:
+            lines.append([find_metric(score).axis, *(f"{scores[score]:g}" for scores in policies.values())])
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
         versions = ", ".join(f"{package} {number}" for package, number in card["versions"].items())
         parts.append(
             f"\n## {name}\n\n{card['title']} on `{card['env']}`. **Not good for:** {card['limits']}.\n\n"
             f"![Where the skills {name} go]({_relative(picture)})\n\n"
-            f"| score | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}\n{table}\n\n"
+            f"{table}\n\n"
             f"Made by `{card['command']}` on the linearizer of `{card['linearizer']}`: {card['env_steps']:,} "
             f"environment steps, {card['minutes']} minutes on one core. {versions}.\n"
         )

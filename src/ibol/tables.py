@@ -62,8 +62,7 @@ def card_table(name: str) -> Table:
     card = zoo.card(name)
     table = Table("", *card["scores"], title=f"{name}: {card['title']} on {card['env']}")
     for score in next(iter(card["scores"].values())):
-        table.add_row(score, *(cell(scores, score) for scores in card["scores"].values()))
-    table.add_section()
+        table.add_row(find_metric(score).axis, *(cell(scores, score) for scores in card["scores"].values()))
     versions = ", ".join(f"{package} {number}" for package, number in card["versions"].items())
     table.caption = (
         f"{card['command']} (linearizer: {card['linearizer']}; {card['env_steps']:,} steps, {card['minutes']} minutes; "
