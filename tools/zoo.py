@@ -20,11 +20,11 @@ from PIL import Image
 from ibol import zoo
 from ibol.evaluation.plots import PlotOptions, plot_runs
 from ibol.evaluation.skills import evaluate_skills
-from ibol.linearizer.policy import provenance_of
+from ibol.linearizer.policy import BUNDLED, provenance_of
 from ibol.metrics.catalogue import find_metric
 from ibol.report.tables import command_line
 from ibol.runs.directory import RunDirectory
-from ibol.skills.policy import LINEARIZER_FILE, copy_skills
+from ibol.skills.policy import copy_skills
 from ibol.training.launch import find, open_run
 
 FRESH_SEED = 999  # of the episodes that a card is measured in
@@ -58,14 +58,12 @@ def add(path: Path, limits: str, trajectories: int = 2000) -> Path:
 
 def describe(run: RunDirectory, logged: list[dict[str, Any]], limits: str) -> dict[str, Any]:
     """How it came to be."""
-    linearizer = run.path / LINEARIZER_FILE
-    made_by = provenance_of(linearizer).get("command", "unknown") if linearizer.exists() else "none"
     return {
         "env": run.config["env"],
         "method": run.method,
         "title": find(run.method).title,
         "command": command_line(run),
-        "linearizer": made_by,
+        "linearizer": linearizer_command(run),
         "seed": run.config["seed"],
         "epochs": len(logged),
         "env_steps": int(logged[-1]["env_steps"]),
@@ -74,6 +72,16 @@ def describe(run: RunDirectory, logged: list[dict[str, Any]], limits: str) -> di
         "evaluation_seed": FRESH_SEED,
         "limits": limits,
     }
+
+
+def linearizer_command(run: RunDirectory) -> str:
+    """What its linearizer was trained by."""
+    source, _, seed = run.config["settings"]["linearizer"].partition(":")
+    if source == "none":
+        return source
+    if source != "bundled":
+        sys.exit(f"{run.path} is on the linearizer {source}: bundle that first (tools/bundle.py)")
+    return str(provenance_of(BUNDLED / f"{run.config['env']}-{seed or 0}.safetensors")["command"])
 
 
 def measure(path: Path, trajectories: int) -> dict[str, dict[str, float]]:
