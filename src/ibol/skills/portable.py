@@ -1,8 +1,8 @@
 """Skills and linearizers as plain numbers, for programs that have neither JAX nor this package.
 
 `portable(agent)` gives nested dictionaries of JSON values and float32 arrays: what the page in a browser, the ONNX
-graphs and the `.npz` files are made from. `goal_of` and `action_of` (`numpy_policy.py`) say in NumPy what such a program
-has to compute.
+graphs and the `.npz` files are made from. `goal_of` and `action_of` (`numpy_policy.py`) say in NumPy what such a
+program has to compute.
 """
 
 from typing import Any
