@@ -88,9 +88,9 @@ def _in_goal_frame(graph: "_Graph", linearizer: Mapping[str, Any]) -> str:
     cos, sin = (graph.constant(function(frame["angles"])) for function in (np.cos, np.sin))  # (G,)
     near = graph.add("Add", graph.add("Mul", apart[0], cos), graph.add("Mul", apart[1], sin))  # (B, G)
     which = graph.add("ArgMax", near, axis=1, keepdims=0)  # (B,)
-    renaming = tuple(
-        graph.add("Gather", graph.constant(function(frame["angles"])[:, None]), which, axis=0)
-        for function in (np.cos, np.sin)
+    renaming = (
+        graph.add("Gather", graph.constant(np.cos(frame["angles"])[:, None]), which, axis=0),  # (B, 1)
+        graph.add("Gather", graph.constant(np.sin(frame["angles"])[:, None]), which, axis=0),
     )
     back = graph.turned(direction, renaming, 1)
     turn = back[0], graph.add("Neg", back[1])
