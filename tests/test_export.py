@@ -18,7 +18,7 @@ import ibol
 from agents import LINEARIZERS, SKILLS, make_skills, random_goals, random_states
 from conftest import call, fails, made_once
 from ibol import zoo
-from ibol.envs import ENVS, ROBOTS, DKittyEnv, RobotEnv
+from ibol.envs import ROBOTS, DKittyEnv, RobotEnv
 from ibol.envs.dkitty import RANGES
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
@@ -315,15 +315,16 @@ def test_the_example_holds_a_skills_goals(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in zoo.names() if ENVS[zoo.card(name)["env"]].robot is not None])
-def test_the_example_goes_where_bundled_skills_go(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "number"), [("ant", 0), ("ant", 3), ("half_cheetah", 2), ("half_cheetah", 6)])
+def test_the_example_goes_where_bundled_skills_go(name: str, number: int, tmp_path: Path) -> None:
+    if name not in zoo.names():
+        pytest.skip(f"there are no bundled skills of {name}")
     skills = ibol.load_skills(name)
-    place = write(skills, tmp_path / "out")
-    latent = skills.prior.shown()[2]
+    latent = skills.prior.shown()[number]
     ours = skills.rollout(np.tile(latent, (8, 1)), deterministic=True).states[..., list(skills.location_dims)]
-    moved = (ours[:, -1] - ours[:, 0]).mean(axis=0)
-    theirs = driven(place, *latent)
-    assert angle_between(theirs[-1] - theirs[0], moved) < 30 or np.linalg.norm(moved) < 1.0
+    theirs = driven(write(skills, tmp_path / "out"), *latent)
+    assert np.linalg.norm(theirs[-1] - theirs[0]) > 10  # metres
+    assert angle_between(theirs[-1] - theirs[0], (ours[:, -1] - ours[:, 0]).mean(axis=0)) < 20
 
 
 # The command line.

@@ -25,8 +25,8 @@ from stable_baselines3.common.env_checker import check_env
 from ibol.skills.env import SkillEnv
 
 example, run, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
-warnings.filterwarnings("ignore", "We recommend you to use a symmetric and normalized Box")  # SAC scales actions itself
 warnings.filterwarnings("error", module="stable_baselines3.common.env_checker")
+warnings.filterwarnings("ignore", "We recommend you to use a symmetric and normalized Box")  # SAC scales actions itself
 env = SkillEnv(run, hold=5)
 check_env(env)
 model = runpy.run_path(example)["train"](run, steps)
@@ -55,7 +55,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python with torch and Stable-Baselines3 that has all of our packages, too."""
     place = ROOT / ".pytest_cache" / f"stable-baselines3-{sys.version_info.major}.{sys.version_info.minor}"
     place.parent.mkdir(exist_ok=True)
-    with place.with_suffix(".lock").open("w") as lock:
+    with place.with_name(f"{place.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "complete").exists():
             shutil.rmtree(place, ignore_errors=True)
