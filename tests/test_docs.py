@@ -47,6 +47,7 @@ TINY = {
     "final_steps": 1, "candidates": 8, "iterations": 1, "evaluation_episodes": 2, "l_m": 5,
 }  # fmt: skip
 QUICK = {
+    "export": "--overwrite",
     "evaluate": "--trajectories 16 --episodes 2 --quiet",
     "imitation-set": "--trajectories 4 --quiet --overwrite",
     "normalize": "--trajectories 4",

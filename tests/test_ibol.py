@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import runpy
 from pathlib import Path
 
 import equinox as eqx
@@ -372,12 +371,3 @@ def test_skills_make_an_environment(env: str) -> None:
     assert steps == -(-skills.make_env(1).horizon // (4 * skills.macro_length))
     with pytest.raises(IbolError, match="hold is 0"):
         SkillEnv(skills, hold=0)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_example_with_stable_baselines3_learns(tmp_path: Path) -> None:
-    pytest.importorskip("stable_baselines3")
-    run = str(tmp_path / "run")
-    main(["discover", "half_cheetah", "--preset", "smoke", "--epochs", "1", "--run-dir", run, "--quiet"])
-    model = runpy.run_path("examples/skills_with_stable_baselines3.py")["train"](run, 20)
-    assert model.num_timesteps >= 20

@@ -27,6 +27,7 @@ use
   plot RUN...       draw where skills or linearizers go, or another figure of the paper
   video RUN         film skills, linearizers or policies
   report RUN...     one HTML page with all about runs
+  export RUN        skills as ONNX graphs or NumPy arrays, for use without ibol
   imitation-set RUN...
                     paths of skills for half_cheetah_imitation to follow
 look up
@@ -97,6 +98,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "plot": use.plot,
     "video": use.video,
     "report": use.report,
+    "export": use.export,
     "imitation-set": use.imitation_set,
     "zoo": inspect.show_zoo,
     "envs": inspect.envs,

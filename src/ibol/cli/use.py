@@ -1,4 +1,4 @@
-"""Commands that use what was learned: evaluate, plot, video, report and imitation-set."""
+"""Commands that use what was learned: evaluate, plot, video, report, export and imitation-set."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,6 +160,32 @@ def report(argv: list[str]) -> None:
             quiet=given.quiet,
         )  # fmt: skip
     print(f"written to {given.output}: open it in a browser")
+
+
+def export(argv: list[str]) -> None:
+    """`ibol export`."""
+    from ibol.export.files import FORMATS, check_directory, export_agent
+
+    choices: Any = Literal[tuple(FORMATS)]
+
+    @dataclass(frozen=True)
+    class Export:
+        run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|RUN")]
+        """A run of 'ibol discover' or 'ibol linearize', bundled skills, or linearizer:NAME."""
+        output: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+        """The directory to write to."""
+        format: choices = "onnx"
+        """What is written."""
+        trust_env: TrustEnv = ()
+        overwrite: bool = False
+        """Write to a directory that is not empty and replace an earlier export; other files there stay."""
+
+    kinds = "; ".join(f"{name}: {form.summary}" for name, form in FORMATS.items())
+    given = parse(Export, argv, "export", f"Write skills for programs that have neither ibol nor JAX. {kinds}.")
+    check_directory(given.output, overwrite=given.overwrite)
+    with trust.envs(given.trust_env):
+        written = export_agent(given.run, given.output, given.format, overwrite=given.overwrite)
+    print(f"written to {given.output}: {', '.join(written)}")
 
 
 def imitation_set(argv: list[str]) -> None:

@@ -11,6 +11,7 @@ from ibol.bounds import yes_or_no
 from ibol.envs.base import Floats, Ints
 from ibol.envs.checks import check_copies
 from ibol.envs.robot_env import RobotEnv
+from ibol.envs.robots import model_path
 
 LEGS = 12  # joints, after the root's 6; in order front right, front left, back left, back right: hip, upper, lower
 _ROOT = 6
@@ -52,8 +53,7 @@ class DKittyEnv(RobotEnv):
     def __init__(self, *args: Any, randomize: bool = True, **options: Any) -> None:
         self._models: list[Any] = []
         super().__init__(*args, **options)
-        low, high = working_range()
-        self._ctrl_scale, self._ctrl_offset = (high - low) / 2, (high + low) / 2
+        self.max_lead = _MAX_SPEED * self.dt
         self._scratch = mujoco.MjData(self.model)
         if yes_or_no("randomize", randomize):
             check_copies(self.name, self.num_envs, mujoco.mj_sizeModel(self.model))
@@ -64,6 +64,31 @@ class DKittyEnv(RobotEnv):
         super()._simulate(num_threads)
         if self._models:
             self._batch.set_models(self._models)
+
+    def control_range(self) -> tuple[Floats, Floats]:
+        """The joint angles that actions -1 and 1 ask for."""
+        return working_range()
+
+    def model_file(self) -> tuple[str, float | None]:
+        """The model file; where dynamics are drawn anew, that of the middle of their ranges, on flat ground."""
+        if not self._models:
+            return super().model_file()
+        spec = mujoco.MjSpec.from_file(str(model_path(self.robot)))
+        middle = Ranges(**{name: (sum(ends) / 2,) * 2 for name, ends in vars(RANGES).items()})
+        for joint in spec.joints[_ROOT:]:
+            joint.damping[0], joint.frictionloss = middle.damping[0], middle.friction_loss[0]
+        for actuator in spec.actuators:
+            actuator.gainprm[0], actuator.biasprm[1] = middle.gain[0], -middle.gain[0]
+        for geom in spec.geoms:
+            geom.friction = middle.slide[0], middle.spin[0], middle.roll[0]
+        spec.compile()
+        return spec.to_xml(), middle.mass[0]
+
+    def layout(self) -> list[tuple[str, int]]:
+        """Root, leg angles, leg velocities, the last action, and how upright it is."""
+        legs = [("qvel", _ROOT + i) for i in range(LEGS)]
+        actions = [("action", i) for i in range(LEGS)]
+        return [*(("qpos", i) for i in range(self._nq)), *legs, *actions, ("upright", 0)]
 
     def dynamics(self, i: int) -> Any:
         """The `mujoco.MjModel` that environment `i` runs on in its present episode."""
@@ -77,7 +102,7 @@ class DKittyEnv(RobotEnv):
         return super()._reset(ids)
 
     def _controls(self, actions: Floats) -> Floats:
-        joints, ahead = self._qpos[:, _ROOT:], _MAX_SPEED * self.dt
+        joints, ahead = self._qpos[:, _ROOT:], self.max_lead
         return np.clip(super()._controls(actions), joints - ahead, joints + ahead)
 
     def _observation(self, state: Floats, actions: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """A robot as a batched environment on `mujoco.batch`."""
 
+import re
 from typing import Any
 
 import mujoco
@@ -10,7 +11,7 @@ from mujoco.batch import Batch, SimulationError
 from ibol.bounds import yes_or_no
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
 from ibol.envs.checks import thread_count
-from ibol.envs.robots import Robot, has_fallen, load_model, quiet_mujoco
+from ibol.envs.robots import Robot, has_fallen, load_model, model_path, quiet_mujoco
 from ibol.errors import IbolError
 
 _DIVERGED = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL)]
@@ -27,6 +28,8 @@ class RobotEnv(BatchedEnv):
     """
 
     extra_dims = 0  # of a state that is more than qpos and qvel
+    max_lead: float | None = None
+    """How far a control may be ahead of its joint's position."""
 
     def __init__(
         self,
@@ -67,8 +70,22 @@ class RobotEnv(BatchedEnv):
             raise IbolError(f"end_when_fallen is for robots that fall, and {robot.name} does not")
         self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         self._rest = self._batch.state[0].copy()
-        low, high = self.model.actuator_ctrlrange.T
+        low, high = self.control_range()
         self._ctrl_scale, self._ctrl_offset = (high - low) / 2, (high + low) / 2
+
+    def control_range(self) -> tuple[Floats, Floats]:
+        """The controls that actions -1 and 1 stand for."""
+        low, high = self.model.actuator_ctrlrange.T
+        return low, high
+
+    def model_file(self) -> tuple[str, float | None]:
+        """The model as the text of an MJCF file, and the total mass (kg) that it is to be scaled to, if any."""
+        text = model_path(self.robot).read_text()
+        return re.sub(r'\s+settotalmass="[^"]*"', "", text), self.robot.total_mass
+
+    def layout(self) -> list[tuple[str, int]]:
+        """Where each value of a state comes from, and which of those it is."""
+        return [("qpos", i) for i in range(self._nq)] + [("qvel", i) for i in range(self.model.nv)]
 
     def _simulate(self, num_threads: int) -> None:
         """Make the simulations, and the views of their states."""

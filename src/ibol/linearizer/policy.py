@@ -167,14 +167,19 @@ def load_linearizer(source: str | Path) -> Linearizer:
         return _from_run(RunDirectory.open(path))
     if path.suffix == ".safetensors" and os.path.exists(path):
         return _from_file(path)
-    name, colon, seed = str(source).removeprefix(BUNDLED_PREFIX).partition(":")
+    return _from_file(bundled_file(str(source)))
+
+
+def bundled_file(source: str) -> Path:
+    """The file of a bundled linearizer."""
+    name, colon, seed = source.removeprefix(BUNDLED_PREFIX).partition(":")
     names = bundled()
     if name not in names:
-        raise unknown("linearizer", str(source), names, ", or name a run directory of 'ibol linearize'")
+        raise unknown("linearizer", source, names, ", or name a run directory of 'ibol linearize'")
     seed = seed if colon else "0"
     if seed not in names[name]:
         raise unknown(f"seed or variant of the bundled linearizer {name}", seed, names[name])
-    return _from_file(BUNDLED / f"{name}-{seed}.safetensors")
+    return BUNDLED / f"{name}-{seed}.safetensors"
 
 
 def load_named(name: str | Path) -> Any:

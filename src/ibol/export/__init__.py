@@ -1,0 +1,1 @@
+"""Skills and linearizers as files for programs that have neither JAX nor this package."""
