@@ -44,6 +44,7 @@ def add(path: Path, limits: str, trajectories: int = 2000) -> Path:
         sys.exit(f"{path} has {len(logged)} of {epochs} epochs: finish it with 'ibol resume {path}'")
     entry = zoo.DIRECTORY / f"{run.config['env']}-{run.method}"
     card = describe(run, logged, limits)
+    card["evaluation_trajectories"] = trajectories
     card["scores"] = measure(path, trajectories)
     shutil.rmtree(entry, ignore_errors=True)
     copy_skills(path, entry)
@@ -124,7 +125,8 @@ def write_page() -> None:
             f"\n## {name}\n\n{card['title']} on `{card['env']}`. **Not good for:** {card['limits']}.\n\n"
             f"![Where the skills {name} go]({_relative(picture)})\n\n"
             f"{table}\n\n"
-            f"Made by `{card['command']}` on the linearizer of `{card['linearizer']}`: {card['env_steps']:,} "
+            f"Scores of {card['evaluation_trajectories']} random latents. Made by `{card['command']}` on the "
+            f"linearizer of `{card['linearizer']}`: {card['env_steps']:,} "
             f"environment steps, {card['minutes']} minutes on one core. {versions}.\n"
         )
     PAGE.write_text("".join(parts))
