@@ -1,4 +1,4 @@
-"""Commands that use what was learned: evaluate, plot, video, report and imitation-set."""
+"""Commands that use what was learned: evaluate, plot, video, page, report and imitation-set."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +126,29 @@ def video(argv: list[str]) -> None:
             episodes, given.output, size=given.size, frames_per_second=given.frames_per_second, quiet=given.quiet
         )
     print(f"written to {given.output}")
+
+
+def page(argv: list[str]) -> None:
+    """`ibol page`."""
+    from ibol.evaluation.runs import check_free
+    from ibol.page.write import write_page
+
+    @dataclass(frozen=True)
+    class Page:
+        runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME|RUN...")]
+        """Bundled skills (ant, ant:diayn), linearizer:NAME, and runs of 'ibol discover' or 'ibol linearize'."""
+        output: Path = Path("skills.html")
+        """The page to write."""
+        trust_env: TrustEnv = ()
+        overwrite: bool = False
+        """Replace the page if it exists."""
+
+    about = "Write one HTML file in which the robot moves in 3-D and you choose the skill; it opens from disk."
+    given = parse(Page, argv, "page", about)
+    check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".html", ".htm"))
+    with trust.envs(given.trust_env):
+        write_page(given.runs, given.output)
+    print(f"written to {given.output}: open it in a browser")
 
 
 def report(argv: list[str]) -> None:

@@ -141,6 +141,11 @@ class RobotEnv(BatchedEnv):
             terminated |= has_fallen(robot, obs)
         return obs, reward, terminated, diverged
 
+    @property
+    def controls(self) -> tuple[Floats, Floats]:
+        """Scale and offset (m,) that make actions in [-1, 1] what the actuators are asked for."""
+        return self._ctrl_scale, self._ctrl_offset
+
     def _controls(self, actions: Floats) -> Floats:
         """What the actuators get."""
         return actions * self._ctrl_scale + self._ctrl_offset

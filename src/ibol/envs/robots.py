@@ -70,13 +70,16 @@ def has_fallen(robot: Robot, states: NDArray[np.floating]) -> NDArray[np.bool_]:
     return np.zeros(states.shape[:-1], bool)
 
 
+def model_path(robot: Robot) -> Path:
+    """The robot's file: our own, or Gymnasium's."""
+    own = _MODELS / robot.model_file
+    return own if own.is_file() else Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / robot.model_file
+
+
 def load_model(robot: Robot, change: Callable[[Any], None] = lambda spec: None) -> Any:
-    """The robot's `mujoco.MjModel`, read from our own or Gymnasium's files; `change` may alter its `MjSpec`."""
-    path = _MODELS / robot.model_file
-    if not path.is_file():
-        path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / robot.model_file
+    """The robot's `mujoco.MjModel`, read from its file; `change` may alter its `MjSpec`."""
     with quiet_mujoco():
-        spec = mujoco.MjSpec.from_file(str(path))
+        spec = mujoco.MjSpec.from_file(str(model_path(robot)))
         change(spec)
         if robot.total_mass is not None:
             spec.compiler.settotalmass = -1
