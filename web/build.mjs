@@ -20,7 +20,7 @@ async function bundled(entry) {
     charset: "ascii",
     legalComments: "none",
     external: ["module", "fs", "path", "url", "crypto", "ws", "child_process"], // MuJoCo's, of node alone
-    logOverride: { "empty-import-meta": "silent" },
+    define: { "import.meta.url": "document.baseURI" },
   });
   return outputFiles[0].text;
 }

@@ -12,10 +12,11 @@ import { Space } from "./space";
 import { Viewer } from "./viewer";
 
 const TOUR_SECONDS = 24;
-const LONGEST = 0.1; // seconds that one picture catches up, after which time is lost
+const LONGEST = 0.25; // seconds that one picture catches up, after which time is lost
 const BUSY = 40; // milliseconds of physics in one picture
-const SOFTWARE_RATIO = 0.75;
-const FEWEST_FRAMES = 36; // in a second, before pixels become fewer
+const SOFTWARE_RATIO = 0.8;
+const [FEW, MANY] = [34, 50]; // pictures in a second at which pixels become fewer, and more again
+const COARSEST = 0.5;
 
 /** Whether WebGL draws without a graphics card; null where there is no WebGL. */
 function findSoftware(): boolean | null {
@@ -38,13 +39,14 @@ class Page {
   private readonly random = new Random(Date.now() >>> 0);
   private readonly status = document.getElementById("status")!;
   private readonly software = findSoftware();
-  private ratio = this.software ? SOFTWARE_RATIO : Math.min(window.devicePixelRatio, 2);
+  private readonly finest = this.software ? SOFTWARE_RATIO : Math.min(window.devicePixelRatio, 2);
+  private ratio = this.finest;
   private paused = false;
   private speed = 1;
   private tour: number | null = null; // the phase it is at
   private last = 0;
   private lastStatus = 0;
-  private judged = 0;
+  private judged = 0; // how often pictures were fast, or with a minus slow, one after another
   private firstMotion = 0;
   private follow = true;
 
@@ -148,12 +150,17 @@ class Page {
     const { frames, realTime } = this.clock;
     const pace = this.paused ? "paused" : `${realTime.toFixed(2)}× real time`;
     this.status.textContent = `${this.physics()} · ${pace} · ${frames.toFixed(0)} frames/s`;
-    this.judged = frames < FEWEST_FRAMES ? this.judged + 1 : 0;
-    if (this.judged >= 4 && this.ratio > 0.3 && !document.hidden) {
-      this.judged = 0;
-      this.ratio *= 0.8;
-      this.resize();
-    }
+    this.adapt(frames);
+  }
+
+  /** Fewer pixels where pictures come slowly, more again where they come fast, but not at once. */
+  private adapt(frames: number): void {
+    const [coarser, finer] = [frames < FEW && this.ratio > COARSEST, frames > MANY && this.ratio < this.finest];
+    this.judged = coarser ? Math.min(this.judged, 0) - 1 : finer ? Math.max(this.judged, 0) + 1 : 0;
+    if (document.hidden || (this.judged > -4 && this.judged < 20)) return;
+    this.ratio = Math.min(Math.max(this.ratio * (this.judged < 0 ? 0.8 : 1.25), COARSEST), this.finest);
+    this.judged = 0;
+    this.resize();
   }
 
   private physics(): string {

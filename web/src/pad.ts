@@ -4,6 +4,7 @@ import { element } from "./dom";
 import { css, type Space } from "./space";
 
 const FINE = 64; // coloured squares to each side of the pad
+const REACH = 1.12; // of the pad beyond the limits, so that its handle is seen whole
 const MANY = 8; // sliders that are shown without being asked for
 
 export class Chooser {
@@ -67,7 +68,7 @@ export class Chooser {
       const box = root.getBoundingClientRect();
       const x = (2 * (event.clientX - box.left)) / box.width - 1;
       const y = 1 - (2 * (event.clientY - box.top)) / box.height;
-      this.choose(space.onPad(limit * x, flat ? 0 : limit * y));
+      this.choose(space.onPad(REACH * limit * x, flat ? 0 : REACH * limit * y));
     };
     root.addEventListener("pointerdown", (event) => {
       root.setPointerCapture(event.pointerId);
@@ -94,8 +95,8 @@ export class Chooser {
     this.refresh.push(() => {
       this.paint(canvas);
       const made = space.chosen();
-      handle.style.left = `${50 + (50 * made[pad[0]]) / limit}%`;
-      handle.style.top = flat ? "50%" : `${50 - (50 * made[pad[1]]) / limit}%`;
+      handle.style.left = `${50 + (50 * made[pad[0]]) / (REACH * limit)}%`;
+      handle.style.top = flat ? "50%" : `${50 - (50 * made[pad[1]]) / (REACH * limit)}%`;
       handle.style.background = css(space.colour());
       root.setAttribute("aria-valuenow", made[pad[0]].toFixed(2));
       root.setAttribute("aria-valuetext", space.label());
@@ -119,7 +120,7 @@ export class Chooser {
     for (let row = 0, i = 0; row < canvas.height; row++) {
       for (let column = 0; column < FINE; column++, i += 4) {
         const [x, y] = [(2 * column + 1) / FINE - 1, pad.length === 1 ? 0 : 1 - (2 * row + 1) / FINE];
-        image.data.set(space.colour(space.onPad(limit * x, limit * y)).map((value) => 255 * value), i);
+        image.data.set(space.colour(space.onPad(REACH * limit * x, REACH * limit * y)).map((value) => 255 * value), i);
         image.data[i + 3] = 255;
       }
     }

@@ -5,6 +5,9 @@ import { Robot } from "./body";
 import type { Simulation } from "./simulation";
 import type { Trail } from "./trail";
 
+// Colours are drawn as they are: their conversion is what takes longest without a graphics card.
+THREE.ColorManagement.enabled = false;
+
 const MOST_PIECES = 6000;
 const LIGHT = new THREE.Vector3(-0.35, -0.5, 1); // where it comes from
 const POINT = { camera: [90, -50, 3], square: 0.5, radius: 0.07 } as const;
@@ -32,6 +35,7 @@ export class Scene {
     software: boolean,
   ) {
     this.renderer = new THREE.WebGLRenderer({ canvas, antialias: !software, stencil: true });
+    this.renderer.outputColorSpace = THREE.LinearSRGBColorSpace;
     const { body } = simulation;
     const [camera, square] = body instanceof Robot ? [body.about.camera, body.about.square] : [POINT.camera, POINT.square];
     [this.azimuth, this.elevation, this.distance] = camera;
@@ -41,8 +45,8 @@ export class Scene {
     this.floor = makeFloor(square, software);
     this.ribbon = new Ribbon(square / 40);
     this.scene.add(this.floor, this.ribbon.mesh);
-    this.scene.add(new THREE.HemisphereLight(0xffffff, 0x8a8478, 1.9));
-    const sun = new THREE.DirectionalLight(0xffffff, 2.1);
+    this.scene.add(new THREE.HemisphereLight(0xffffff, 0x8a8478, 2.2));
+    const sun = new THREE.DirectionalLight(0xffffff, 1.3);
     sun.position.copy(LIGHT);
     this.scene.add(sun);
     this.target.z = body instanceof Robot ? 0.5 * this.parts[0].height() : 0;
@@ -198,7 +202,7 @@ function robotParts(robot: Robot): Part[] {
     const geometry = shape(model.geom_type[i], size);
     const [r, g, b, alpha] = (model.geom_rgba as Float32Array).slice(4 * i, 4 * i + 4);
     if (!geometry || alpha === 0 || model.geom_group[i] === HIDDEN_GROUP) continue;
-    const colour = new THREE.Color().setRGB(r, g, b, THREE.SRGBColorSpace);
+    const colour = new THREE.Color(r, g, b);
     parts.push(
       makePart(geometry, colour, (matrix) => {
         const [x, y, z] = (data.geom_xpos as Float64Array).subarray(3 * i, 3 * i + 3);
@@ -247,9 +251,9 @@ function makeFloor(square: number, software: boolean): THREE.Mesh {
   pen.fillRect(0, 0, 32, 32);
   pen.fillRect(32, 32, 32, 32);
   const texture = new THREE.CanvasTexture(tile);
-  texture.colorSpace = THREE.SRGBColorSpace;
   texture.wrapS = texture.wrapT = THREE.RepeatWrapping;
   texture.anisotropy = software ? 1 : 8;
+  if (software) texture.minFilter = THREE.LinearMipmapNearestFilter;
   const patterns = 48;
   texture.repeat.set(patterns, patterns);
   const side = 2 * square * patterns;
@@ -301,7 +305,6 @@ class Ribbon {
     const [dx, dy] = [(-this.width * (after.y - before.y)) / length, (this.width * (after.x - before.x)) / length];
     const { x, y, colour } = places[i];
     this.positions.set([x + dx, y + dy, 0.001, x - dx, y - dy, 0.001], 6 * i);
-    const { r, g, b } = new THREE.Color().setRGB(...colour, THREE.SRGBColorSpace);
-    this.colours.set([r, g, b, r, g, b], 6 * i);
+    this.colours.set([...colour, ...colour], 6 * i);
   }
 }
