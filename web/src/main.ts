@@ -49,6 +49,7 @@ class Page {
   private judged = 0; // how often pictures were fast, or with a minus slow, one after another
   private firstMotion = 0;
   private follow = true;
+  private awake = 0; // until when what rests is drawn, too
 
   constructor(
     private readonly data: PageData,
@@ -94,6 +95,9 @@ class Page {
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", ({ matches }) => {
       this.viewers.forEach(({ scene }) => scene?.paint(matches));
     });
+    for (const event of ["pointerdown", "pointermove", "wheel", "keydown", "click"]) {
+      window.addEventListener(event, () => (this.awake = performance.now() + 500), { capture: true, passive: true });
+    }
     this.resize();
     document.documentElement.dataset.ready = "yes";
     requestAnimationFrame((now) => this.frame(now));
@@ -120,6 +124,7 @@ class Page {
   }
 
   private resize(): void {
+    this.awake = performance.now() + 500;
     this.viewers.forEach(({ scene }) => scene?.resize(this.ratio));
   }
 
@@ -139,7 +144,8 @@ class Page {
         ...this.viewers.map(({ simulation, space }) => simulation.advance(real * this.speed, space.chosen(), deadline)),
       );
     }
-    for (const viewer of this.viewers) viewer.draw(real);
+    // What rests is drawn only while somebody does something.
+    if (!this.paused || now < this.awake) for (const viewer of this.viewers) viewer.draw(real);
     if (this.firstMotion === 0 && simulated > 0) this.firstMotion = performance.now();
     this.clock.count(now / 1000, simulated);
     if (now - this.lastStatus > 500) this.tell(now);

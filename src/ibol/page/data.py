@@ -28,10 +28,14 @@ def page_data(names: Sequence[str]) -> dict[str, Any]:
     chosen = list(dict.fromkeys(names))
     if len(chosen) > MOST:
         raise IbolError(f"{len(chosen)} runs are too many for one page: give at most {MOST}")
+    return collected([describe(name, *load(name)) for name in chosen])
+
+
+def collected(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The data of a page about described runs."""
     table = Table()
-    runs = [table.stored(_run(name)) for name in chosen]
     colours = {"scale": COLOUR_SCALE, "range": COLOUR_RANGE, "radius": RADIUS}
-    return {"colours": colours, "runs": runs, "arrays": table.texts}
+    return {"colours": colours, "runs": [table.stored(run) for run in runs], "arrays": table.texts}
 
 
 class Table:
@@ -57,8 +61,8 @@ class Table:
         return value
 
 
-def _run(name: str) -> dict[str, Any]:
-    agent, title, trained_with = _load(name)
+def describe(name: str, agent: Skills | Linearizer, title: str, trained_with: str) -> dict[str, Any]:
+    """A run as the page has it: what acts, what is simulated and what can be chosen."""
     env = agent.make_env(1)
     body, notes = body_of(env)
     if agent.kind == "skills":
@@ -75,7 +79,7 @@ def _run(name: str) -> dict[str, Any]:
     }
 
 
-def _load(name: str) -> tuple[Skills | Linearizer, str, str]:
+def load(name: str) -> tuple[Skills | Linearizer, str, str]:
     """What acts, what it is called, and the version of MuJoCo that it was trained with."""
     if name.startswith(BUNDLED_PREFIX):
         agent = load_linearizer(name)

@@ -1,11 +1,12 @@
 """`ibol page`: one HTML file from the built page and the runs' data."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from ibol.errors import IbolError
 from ibol.page.data import page_data
@@ -22,24 +23,30 @@ _ALSO = {
 
 def write_page(names: Sequence[str], output: Path) -> None:
     """A page in which the skills of runs move; see `page_data` for the names."""
-    template, style, script, physics, licences = _assets()
-    data = page_data(names)
-    simulated = any(run["body"]["kind"] == "robot" for run in data["runs"])
-    page = Template(template).substitute(
-        title=escape(f"Skills: {', '.join(names)}"),
-        style=style,
-        script=script,
-        physics=physics if simulated else "",  # the point needs none
-        licences=escape("\n\n".join([licences, *_more_licences()])),
-        data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-    )
+    assets = built()
+    page = filled(assets, page_data(names))
     try:
         output.write_text(page)
     except OSError as error:
         raise IbolError(f"could not write {output}: {error.strerror}") from None
 
 
-def _assets() -> list[str]:
+def filled(assets: Sequence[str], data: Mapping[str, Any]) -> str:
+    """The page's text; nothing of the data can become a part of its script."""
+    template, style, script, physics, licences = assets
+    simulated = any(run["body"]["kind"] == "robot" for run in data["runs"])
+    return Template(template).substitute(
+        title=escape(f"Skills: {', '.join(run['name'] for run in data['runs'])}"),
+        style=style,
+        script=script,
+        physics=physics if simulated else "",  # the point needs none
+        licences=escape("\n\n".join([licences, *_more_licences()])),
+        data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+    )
+
+
+def built() -> list[str]:
+    """The texts of the built files, in the order of their names above."""
     try:
         return [(ASSETS / name).read_text() for name in _FILES]
     except OSError:
