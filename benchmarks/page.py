@@ -24,7 +24,8 @@ from selenium.webdriver.chrome.service import Service
 RESULTS = Path(__file__).parent / "results" / "page.json"
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--window-size=1280,900",
+    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+    "--window-size=1280,900",
 )  # fmt: skip
 SECONDS = 10  # of measuring, after as many seconds of warming up as it takes pixels to settle
 SETTLE = 5

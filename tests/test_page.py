@@ -3,9 +3,12 @@
 import base64
 import json
 import re
+import runpy
+import shutil
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -104,6 +107,23 @@ def test_wrong_calls_are_explained(
     assert "'ibol sac', without latents" in said
     with pytest.raises(IbolError, match=r"cannot simulate .*Pendulum.*our own robots and the point"):
         body_of(make("Pendulum-v1", 1))
+
+
+@needs_build
+def test_its_own_tests_have_our_numbers() -> None:
+    """`web/test/numbers.json`, which the page's own tests compare with, is what our policies answer today."""
+    folder = Path(__file__).parents[1] / "web" / "test"
+    made = runpy.run_path(str(folder / "make_numbers.py"))["numbers"]()
+    kept = json.loads((folder / "numbers.json").read_text())
+    assert json.loads(json.dumps(made["cases"]), parse_float=lambda text: 0.0) == json.loads(
+        json.dumps(kept["cases"]), parse_float=lambda text: 0.0
+    )
+    for ours, theirs in zip(made["cases"], kept["cases"], strict=True):
+        np.testing.assert_allclose(ours["actions"], theirs["actions"], atol=1e-6)
+    npm = shutil.which("npm")
+    if npm is not None and (folder.parent / "node_modules" / "vitest").is_dir():
+        done = subprocess.run([npm, "test", "--silent"], cwd=folder.parent, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 # What a browser makes of it.
@@ -356,7 +376,7 @@ def toy(prior: Any, dim: int) -> Skills:
 
 
 @pytest.fixture
-def runs(point_skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def runs(point_skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Runs whose names would be script if they were taken for parts of the page."""
     monkeypatch.chdir(tmp_path)
     names = [
@@ -367,7 +387,7 @@ def runs(point_skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name in names:
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         copy_run(point_skills, Path(name))
-    yield names
+    return names
 
 
 @needs_build

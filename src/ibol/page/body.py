@@ -28,8 +28,7 @@ def body_of(env: Any) -> tuple[dict[str, Any], list[str]]:
             "draw others with 'ibol plot'"
         )
     robot, model, notes = env.robot, env.model, list[str]()
-    kitty = isinstance(env, DKittyEnv)
-    if kitty:
+    if isinstance(env, DKittyEnv):
         notes.append("The ground is flat here.")
         if env.randomize:
             model = middle_dynamics(env.model)
@@ -39,7 +38,7 @@ def body_of(env: Any) -> tuple[dict[str, Any], list[str]]:
         "kind": "robot",
         "xml": model_path(robot).read_text(),
         "fields": {name: np.asarray(getattr(model, name), np.float64).ravel() for name in _FIELDS},
-        "without": ["terrain"] if kitty else [],
+        "without": ["terrain"] if isinstance(env, DKittyEnv) else [],
         "frame_skip": robot.frame_skip,
         "dt": env.dt,
         "num_positions": robot.num_positions,
