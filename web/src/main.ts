@@ -13,7 +13,7 @@ import { Viewer } from "./viewer";
 
 const TOUR_SECONDS = 24;
 const LONGEST = 0.25; // seconds that one picture catches up, after which time is lost
-const BUSY = 40; // milliseconds of physics in one picture
+const BUSY = 40; // milliseconds of physics in one picture of all runs; where pictures are slow, half of their time
 const SOFTWARE_RATIO = 0.8;
 const [FEW, MANY] = [34, 50]; // pictures in a second at which pixels become fewer, and more again
 const COARSEST = 0.5;
@@ -49,6 +49,7 @@ class Page {
   private judged = 0; // how often pictures were fast, or with a minus slow, one after another
   private firstMotion = 0;
   private follow = true;
+  private turn = 0; // which pictures are drawn
   private awake = 0; // until when what rests is drawn, too
 
   constructor(
@@ -61,7 +62,9 @@ class Page {
       return new Viewer(new Simulation(run, this.numbers, mujoco), space, this.software);
     });
     const stage = document.getElementById("stage")!;
-    stage.style.setProperty("--columns", String(Math.min(this.viewers.length, 3)));
+    const columns = this.viewers.length === 4 ? 2 : Math.min(this.viewers.length, 3);
+    stage.style.setProperty("--columns", String(columns));
+    stage.classList.toggle("many", columns > 1);
     stage.replaceChildren(...this.viewers.map(({ root }) => root));
     for (const [key, space] of this.spaces) {
       const followers = this.viewers.filter((viewer) => viewer.space === space).map(({ simulation }) => simulation.about.name);
@@ -139,13 +142,19 @@ class Page {
         this.spaces.forEach((space) => space.tour(this.tour!));
         this.updateChoosers();
       }
-      const deadline = performance.now() + BUSY;
+      const share = Math.max(BUSY, 500 * real) / this.viewers.length;
       simulated = Math.min(
-        ...this.viewers.map(({ simulation, space }) => simulation.advance(real * this.speed, space.chosen(), deadline)),
+        ...this.viewers.map(({ simulation, space }) =>
+          simulation.advance(real * this.speed, space.chosen(), performance.now() + share),
+        ),
       );
     }
-    // What rests is drawn only while somebody does something.
-    if (!this.paused || now < this.awake) for (const viewer of this.viewers) viewer.draw(real);
+    // What rests is drawn only while somebody does something, and without a graphics card two pictures at a time.
+    const turns = this.software ? Math.ceil(this.viewers.length / 2) : 1;
+    this.turn = (this.turn + 1) % turns;
+    if (!this.paused || now < this.awake) {
+      this.viewers.forEach((viewer, i) => i % turns === this.turn && viewer.draw(turns * real));
+    }
     if (this.firstMotion === 0 && simulated > 0) this.firstMotion = performance.now();
     this.clock.count(now / 1000, simulated);
     if (now - this.lastStatus > 500) this.tell(now);

@@ -13,7 +13,8 @@ from ibol.cli.parsing import TrustEnv, parse
 
 def evaluate(argv: list[str]) -> None:
     """`ibol evaluate`."""
-    from ibol.evaluation.runs import check_free, evaluate_runs, write_json
+    from ibol.evaluation.runs import evaluate_runs, write_json
+    from ibol.runs.files import check_free
     from ibol.tables import evaluation_tables, show
 
     @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def plot(argv: list[str]) -> None:
     """`ibol plot`."""
     from ibol.evaluation.plots import FIGURES, plot_runs
     from ibol.evaluation.plots.common import PlotOptions
-    from ibol.evaluation.runs import check_free
+    from ibol.runs.files import check_free
 
     choices: Any = Literal[tuple(FIGURES)]
 
@@ -130,8 +131,8 @@ def video(argv: list[str]) -> None:
 
 def page(argv: list[str]) -> None:
     """`ibol page`."""
-    from ibol.evaluation.runs import check_free
     from ibol.page.write import write_page
+    from ibol.runs.files import check_free
 
     @dataclass(frozen=True)
     class Page:
@@ -153,8 +154,8 @@ def page(argv: list[str]) -> None:
 
 def report(argv: list[str]) -> None:
     """`ibol report`."""
-    from ibol.evaluation.runs import check_free
     from ibol.report.page import write_report
+    from ibol.runs.files import check_free
 
     @dataclass(frozen=True)
     class Report:
@@ -188,7 +189,7 @@ def report(argv: list[str]) -> None:
 def imitation_set(argv: list[str]) -> None:
     """`ibol imitation-set`."""
     from ibol.downstream.imitation import make_imitation_set
-    from ibol.evaluation.runs import check_free
+    from ibol.runs.files import check_free
 
     @dataclass(frozen=True)
     class ImitationSet:

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def page_data(names: Sequence[str]) -> dict[str, Any]:
     chosen = list(dict.fromkeys(names))
     if len(chosen) > MOST:
         raise IbolError(f"{len(chosen)} runs are too many for one page: give at most {MOST}")
-    return collected([describe(name, *load(name)) for name in chosen])
+    return collected([describe(shown, *load(name)) for name, shown in zip(chosen, _shown(chosen), strict=True)])
 
 
 def collected(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -96,6 +97,12 @@ def load(name: str) -> tuple[Skills | Linearizer, str, str]:
     assert agent.kind in _KINDS
     title = "linearizer" if agent.kind == "linearizer" else find(run.method).title
     return agent, title, str(run.config["versions"].get("mujoco", ""))
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    """What runs are called: bundled ones by name, others by the last part of their path where that is enough."""
+    short = [name if name.startswith(BUNDLED_PREFIX) else Path(name).name or name for name in names]
+    return short if len(set(short)) == len(short) else list(names)
 
 
 def _space(agent: Skills | Linearizer) -> dict[str, Any]:
