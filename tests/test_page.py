@@ -381,7 +381,7 @@ def runs(point_skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     names = [
         "a</script><script>hacked=1</script>",
-        "<img src=x onerror=hacked=1>",
+        "b<img src=x onerror=hacked=1></script>",  # the same last part, so that whole paths are shown
         "${hacked=1}\"'><svg onload=hacked=1>",
     ]
     for name in names:
