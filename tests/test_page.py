@@ -248,7 +248,7 @@ def test_a_step_is_that_of_our_physics(resting: Page, number: int) -> None:
     """Observation, policy, control and physics at once: from the same state to nearly the same next one."""
     agent = load_named(LINEARIZERS[number])
     chosen = spread(agent, 4)
-    if agent.env == "dkitty":  # the page has no random dynamics
+    if agent.env == "dkitty":  # from a given state the page has the middle of its dynamics
         env = make("dkitty", 4, 1, randomize=False, autoreset=AutoresetMode.DISABLED)
         env._batch.set_models([middle_dynamics(env.model)] * 4)
         states = collect(env, lambda obs, step: agent.act(obs, chosen), seed=0).states

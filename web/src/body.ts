@@ -2,6 +2,7 @@
 
 import type { MjData, MjModel } from "@mujoco/mujoco";
 import type { Numbers, PointData, RobotData } from "./data";
+import { Dynamics } from "./dynamics";
 import type { Mujoco } from "./mujoco";
 import type { Random } from "./random";
 
@@ -35,6 +36,7 @@ export class Robot implements Body {
   private pushing = 0; // pieces for which a push lasts
   private seen = 0; // simulated time when it was last asked
   private readonly freeJoint: boolean;
+  private readonly dynamics: Dynamics | null;
 
   constructor(
     private readonly mujoco: Mujoco,
@@ -43,13 +45,9 @@ export class Robot implements Body {
   ) {
     this.model = mujoco.MjModel.from_xml_string(about.xml);
     for (const [name, stored] of Object.entries(about.fields)) this.array(name).set(numbers.read(stored));
-    for (const name of about.without) {
-      const geom = this.model.geom(name);
-      for (const array of ["geom_contype", "geom_conaffinity"]) this.array(array)[geom.id] = 0;
-      geom.delete();
-    }
     this.data = new mujoco.MjData(this.model);
     mujoco.mj_setConst(this.model, this.data);
+    this.dynamics = about.ranges && new Dynamics(mujoco, this.model, this.data, about.ranges);
     this.dt = about.dt;
     this.pieces = about.frame_skip;
     this.action = new Float64Array(this.model.nu);
@@ -62,6 +60,7 @@ export class Robot implements Body {
 
   reset(random: Random): void {
     const { mujoco, model, data, about } = this;
+    this.dynamics?.draw(random);
     mujoco.mj_resetData(model, data);
     const { qpos, qvel } = data as { qpos: Float64Array; qvel: Float64Array };
     for (let i = 0; i < qpos.length; i++) qpos[i] += random.uniform(about.qpos_noise);
@@ -76,6 +75,7 @@ export class Robot implements Body {
   }
 
   place(state: ArrayLike<number>): void {
+    this.dynamics?.draw(null);
     this.mujoco.mj_resetData(this.model, this.data);
     const { qpos, qvel } = this.data as { qpos: Float64Array; qvel: Float64Array };
     for (let i = 0; i < qpos.length; i++) qpos[i] = state[i];

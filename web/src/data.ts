@@ -61,13 +61,19 @@ export interface PointData {
   dt: number;
 }
 
+/** From and to, of a D'Kitty. */
+export type Ranges = Record<
+  "damping" | "friction_loss" | "gain" | "slide" | "spin" | "roll" | "mass" | "height",
+  [number, number]
+>;
+
 export interface RobotData {
   kind: "robot";
   xml: string;
   /** Arrays of the model that are not as the file has them: masses, friction and the like. */
   fields: Record<string, Stored>;
-  /** Geoms that take no part: neither drawn nor touched. */
-  without: string[];
+  /** Where each episode's dynamics are drawn from; null: they are always the same. */
+  ranges: Ranges | null;
   frame_skip: number;
   dt: number;
   num_positions: number;

@@ -22,6 +22,7 @@ export class Scene {
   private readonly floor: THREE.Mesh;
   private readonly ribbon: Ribbon;
   private readonly parts: Part[];
+  private readonly ground: Ground | null = null;
   private readonly target = new THREE.Vector3();
   private readonly square: number;
   private azimuth: number;
@@ -45,6 +46,13 @@ export class Scene {
     this.floor = makeFloor(square, software);
     this.ribbon = new Ribbon(square / 40);
     this.scene.add(this.floor, this.ribbon.mesh);
+    if (body instanceof Robot && body.model.nhfield > 0) {
+      this.ground = new Ground(body, (this.floor.material as THREE.MeshBasicMaterial).map!, square);
+      this.scene.add(this.ground.mesh);
+      // The floor shows beside the ground only; path and shadow lie on top of it.
+      for (const part of this.parts) part.lift = this.ground.top;
+      this.ribbon.mesh.position.z = this.ground.top;
+    }
     this.scene.add(new THREE.HemisphereLight(0xffffff, 0x8a8478, 2.2));
     const sun = new THREE.DirectionalLight(0xffffff, 1.3);
     sun.position.copy(LIGHT);
@@ -62,6 +70,7 @@ export class Scene {
     const reach = this.square * 14;
     this.scene.fog = new THREE.Fog(sky, Math.max(reach, this.distance * 1.5), Math.max(reach, this.distance) * 2.6);
     (this.floor.material as THREE.MeshBasicMaterial).color.set(dark ? 0x59636d : 0xffffff);
+    this.ground?.paint(dark);
   }
 
   /** Fit the drawing to the element, with so many pixels for one of the page. */
@@ -79,6 +88,7 @@ export class Scene {
     if (simulation.body instanceof Robot) simulation.body.pose();
     for (const part of this.parts) part.place();
     this.ribbon.show(this.trail);
+    this.ground?.show(simulation.resets);
     const [x, y = 0] = simulation.location();
     if (this.follow) {
       const far = Math.hypot(x - this.target.x, y - this.target.y) > 10 * this.square;
@@ -88,7 +98,9 @@ export class Scene {
     }
     // The floor has no end: it goes along in steps of its pattern.
     const pattern = 2 * this.square;
-    this.floor.position.set(pattern * Math.round(this.target.x / pattern), pattern * Math.round(this.target.y / pattern), 0);
+    this.floor.position.x = pattern * Math.round(this.target.x / pattern);
+    this.floor.position.y = pattern * Math.round(this.target.y / pattern);
+    this.floor.position.z = this.ground?.mesh.visible ? -0.004 : 0;
     this.aim();
     this.renderer.render(this.scene, this.camera);
   }
@@ -159,6 +171,8 @@ export class Scene {
 interface Part {
   mesh: THREE.Mesh;
   shadow: THREE.Mesh;
+  /** How far above the floor its shadow lies. */
+  lift: number;
   place(): void;
   height(): number;
 }
@@ -185,12 +199,19 @@ function makePart(geometry: THREE.BufferGeometry, colour: THREE.Color, locate: (
     one.frustumCulled = false;
   }
   shadow.renderOrder = 2;
-  const place = () => {
-    locate(mesh.matrix);
-    shadow.matrix.multiplyMatrices(FLATTEN, mesh.matrix);
+  const part: Part = {
+    mesh,
+    shadow,
+    lift: 0,
+    place: () => {
+      locate(mesh.matrix);
+      shadow.matrix.multiplyMatrices(FLATTEN, mesh.matrix);
+      shadow.matrix.elements[14] += part.lift;
+    },
+    height: () => mesh.matrix.elements[14],
   };
-  place();
-  return { mesh, shadow, place, height: () => mesh.matrix.elements[14] };
+  part.place();
+  return part;
 }
 
 function robotParts(robot: Robot): Part[] {
@@ -258,6 +279,48 @@ function makeFloor(square: number, software: boolean): THREE.Mesh {
   texture.repeat.set(patterns, patterns);
   const side = 2 * square * patterns;
   return new THREE.Mesh(new THREE.PlaneGeometry(side, side), new THREE.MeshBasicMaterial({ map: texture }));
+}
+
+/** Rough ground, where there is some, with the floor's squares; it changes with every reset. */
+class Ground {
+  readonly mesh: THREE.Mesh<THREE.PlaneGeometry, THREE.MeshLambertMaterial>;
+  readonly top: number;
+  private shown = -1;
+
+  constructor(
+    private readonly robot: Robot,
+    squares: THREE.Texture,
+    square: number,
+  ) {
+    const { model } = robot;
+    const [width, depth] = (model.hfield_size as Float64Array).slice(0, 2).map((half) => 2 * half);
+    const geometry = new THREE.PlaneGeometry(width, depth, model.hfield_ncol[0] - 1, model.hfield_nrow[0] - 1);
+    const texture = squares.clone();
+    texture.repeat.set(width / (2 * square), depth / (2 * square));
+    this.mesh = new THREE.Mesh(geometry, new THREE.MeshLambertMaterial({ map: texture }));
+    const geom = (model.geom_type as Int32Array).indexOf(1);
+    this.mesh.position.fromArray((model.geom_pos as Float64Array).slice(3 * geom, 3 * geom + 3));
+    this.top = robot.about.ranges ? robot.about.ranges.height[1] + this.mesh.position.z : 0;
+  }
+
+  paint(dark: boolean): void {
+    this.mesh.material.color.set(dark ? 0x4c555e : 0xd8d8d8);
+  }
+
+  show(version: number): void {
+    if (version === this.shown) return;
+    this.shown = version;
+    const heights = this.robot.model.hfield_data as Float32Array; // rows from -y to y, those of the geometry from y to -y
+    const places = this.mesh.geometry.getAttribute("position") as THREE.BufferAttribute;
+    const [columns, rows] = [this.robot.model.hfield_ncol[0], this.robot.model.hfield_nrow[0]];
+    for (let i = 0; i < places.count; i++) {
+      const height = heights[(rows - 1 - Math.floor(i / columns)) * columns + (i % columns)];
+      places.setZ(i, Math.max(height, -this.mesh.position.z)); // what is lower lies below the floor
+    }
+    places.needsUpdate = true;
+    this.mesh.geometry.computeVertexNormals();
+    this.mesh.visible = heights.some((height) => height > 0);
+  }
 }
 
 /** The path as a band on the floor. */

@@ -78,7 +78,7 @@ export class Simulation {
     this.piece = (this.piece + 1) % this.body.pieces;
     if (this.piece === 0) {
       this.step++;
-      this.lying = this.lying > 0 || this.body.fallen() ? this.lying + this.body.dt : 0;
+      this.lying = this.body.fallen() ? this.lying + this.body.dt : 0;
     }
   }
 

@@ -1,12 +1,13 @@
 """What the page simulates: a robot's model and all that makes its observations and episodes, as plain values."""
 
+import dataclasses
 from typing import Any
 
 import mujoco
 import numpy as np
 
 from ibol.envs import DKittyEnv, PointEnv, RobotEnv
-from ibol.envs.dkitty import middle_dynamics
+from ibol.envs.dkitty import RANGES
 from ibol.envs.point import START_RANGE, STEP_SIZE
 from ibol.envs.robots import model_path
 from ibol.errors import IbolError
@@ -15,7 +16,7 @@ _FIELDS = (
     "body_mass", "body_inertia", "dof_damping", "dof_frictionloss", "actuator_gainprm", "actuator_biasprm",
     "geom_friction",
 )  # fmt: skip
-"""Arrays of a model that may differ from what its file says; the page sets them as they are here."""
+"""Arrays of a model that may differ from what its file says (a total mass); the page sets them as they are here."""
 
 
 def body_of(env: Any) -> tuple[dict[str, Any], list[str]]:
@@ -27,18 +28,16 @@ def body_of(env: Any) -> tuple[dict[str, Any], list[str]]:
             f"the page cannot simulate {env.name}: it shows skills and linearizers of our own robots and the point; "
             "draw others with 'ibol plot'"
         )
-    robot, model, notes = env.robot, env.model, list[str]()
-    if isinstance(env, DKittyEnv):
-        notes.append("The ground is flat here.")
-        if env.randomize:
-            model = middle_dynamics(env.model)
-            notes.append("Servos, masses and friction have the middle of the values that training draws.")
+    robot, notes = env.robot, list[str]()
+    ranges = dataclasses.asdict(RANGES) if isinstance(env, DKittyEnv) and env.randomize else None
+    if ranges is not None:
+        notes.append("Dynamics and rough ground are drawn anew at every reset; beyond 4.5 m the ground is flat.")
     scale, offset = env.controls
     body = {
         "kind": "robot",
         "xml": model_path(robot).read_text(),
-        "fields": {name: np.asarray(getattr(model, name), np.float64).ravel() for name in _FIELDS},
-        "without": ["terrain"] if isinstance(env, DKittyEnv) else [],
+        "fields": {name: np.asarray(getattr(env.model, name), np.float64).ravel() for name in _FIELDS},
+        "ranges": ranges,
         "frame_skip": robot.frame_skip,
         "dt": env.dt,
         "num_positions": robot.num_positions,
@@ -54,6 +53,6 @@ def body_of(env: Any) -> tuple[dict[str, Any], list[str]]:
         "camera": robot.camera,
         "square": robot.square,
     }
-    if model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4.value:
+    if env.model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4.value:
         notes.append("It is integrated by RK4, in which the two versions of MuJoCo differ slightly.")
     return body, notes
