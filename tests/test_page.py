@@ -155,8 +155,10 @@ class Page:
 
     def ends(self, chosen: np.ndarray, starts: np.ndarray, run: int = 0) -> np.ndarray:
         """The last states (N, n) of whole episodes."""
-        script = "return arguments[0].map((z, i) => ibol.rollout(z, 200, arguments[1][i], arguments[2]).at(-1))"
-        return np.array(self.ask(script, chosen.tolist(), starts.tolist(), run))
+        script = "return ibol.rollout(arguments[0], 200, arguments[1], arguments[2]).at(-1)"
+        return np.array(
+            [self.ask(script, z.tolist(), start.tolist(), run) for z, start in zip(chosen, starts, strict=True)]
+        )
 
     def errors(self) -> list[Any]:
         """What went wrong; of slow drivers the browser only warns."""
