@@ -25,6 +25,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 BROWSER_FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+    "--enable-unsafe-swiftshader",  # WebGL in software
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ use
   evaluate RUN...   measure what runs have learned
   plot RUN...       draw where skills or linearizers go, or another figure of the paper
   video RUN         film skills, linearizers or policies
+  page RUN...       one HTML page in which the robot moves and you choose the skill
   report RUN...     one HTML page with all about runs
   export RUN        skills as ONNX graphs or NumPy arrays, for use without ibol
   imitation-set RUN...
@@ -97,6 +98,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "evaluate": use.evaluate,
     "plot": use.plot,
     "video": use.video,
+    "page": use.page,
     "report": use.report,
     "export": use.export,
     "imitation-set": use.imitation_set,

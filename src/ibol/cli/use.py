@@ -1,4 +1,4 @@
-"""Commands that use what was learned: evaluate, plot, video, report, export and imitation-set."""
+"""Commands that use what was learned: evaluate, plot, video, page, report, export and imitation-set."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,8 @@ from ibol.cli.parsing import TrustEnv, parse
 
 def evaluate(argv: list[str]) -> None:
     """`ibol evaluate`."""
-    from ibol.evaluation.runs import check_free, evaluate_runs, write_json
+    from ibol.evaluation.runs import evaluate_runs, write_json
+    from ibol.runs.files import check_free
     from ibol.tables import evaluation_tables, show
 
     @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def plot(argv: list[str]) -> None:
     """`ibol plot`."""
     from ibol.evaluation.plots import FIGURES, plot_runs
     from ibol.evaluation.plots.common import PlotOptions
-    from ibol.evaluation.runs import check_free
+    from ibol.runs.files import check_free
 
     choices: Any = Literal[tuple(FIGURES)]
 
@@ -128,10 +129,33 @@ def video(argv: list[str]) -> None:
     print(f"written to {given.output}")
 
 
+def page(argv: list[str]) -> None:
+    """`ibol page`."""
+    from ibol.page.write import write_page
+    from ibol.runs.files import check_free
+
+    @dataclass(frozen=True)
+    class Page:
+        runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME|RUN...")]
+        """Bundled skills (ant, ant:diayn), linearizer:NAME, and runs of 'ibol discover' or 'ibol linearize'."""
+        output: Path = Path("skills.html")
+        """The page to write."""
+        trust_env: TrustEnv = ()
+        overwrite: bool = False
+        """Replace the page if it exists."""
+
+    about = "Write one HTML file in which the robot moves in 3-D and you choose the skill; it opens from disk."
+    given = parse(Page, argv, "page", about)
+    check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".html", ".htm"))
+    with trust.envs(given.trust_env):
+        write_page(given.runs, given.output)
+    print(f"written to {given.output}: open it in a browser")
+
+
 def report(argv: list[str]) -> None:
     """`ibol report`."""
-    from ibol.evaluation.runs import check_free
     from ibol.report.page import write_report
+    from ibol.runs.files import check_free
 
     @dataclass(frozen=True)
     class Report:
@@ -191,7 +215,7 @@ def export(argv: list[str]) -> None:
 def imitation_set(argv: list[str]) -> None:
     """`ibol imitation-set`."""
     from ibol.downstream.imitation import make_imitation_set
-    from ibol.evaluation.runs import check_free
+    from ibol.runs.files import check_free
 
     @dataclass(frozen=True)
     class ImitationSet:

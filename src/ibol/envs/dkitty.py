@@ -1,6 +1,7 @@
 """The D'Kitty: a robot with servos whose dynamics are drawn anew for every episode."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +56,8 @@ class DKittyEnv(RobotEnv):
         super().__init__(*args, **options)
         self.max_lead = _MAX_SPEED * self.dt
         self._scratch = mujoco.MjData(self.model)
-        if yes_or_no("randomize", randomize):
+        self.randomize = yes_or_no("randomize", randomize)
+        if self.randomize:
             check_copies(self.name, self.num_envs, mujoco.mj_sizeModel(self.model))
             self._models = [copy.copy(self.model) for _ in range(self.num_envs)]
             self._batch.set_models(self._models)
@@ -121,7 +123,21 @@ def working_range() -> tuple[Floats, Floats]:
 
 def draw_dynamics(model: Any, original: Any, rng: np.random.Generator, scratch: Any) -> None:
     """Give `model`, a copy of `original`, dynamics of its own; `scratch` is any `mujoco.MjData` of it."""
-    draw = rng.uniform
+    _set_dynamics(model, original, rng.uniform)
+    low, high = RANGES.height
+    model.hfield_data[:] = low + (high - low) * rng.random(model.nhfielddata, np.float32)
+    mujoco.mj_setConst(model, scratch)
+
+
+def middle_dynamics(original: Any) -> Any:
+    """A copy of a D'Kitty's model with the middle of all ranges, on flat ground."""
+    model = copy.copy(original)
+    _set_dynamics(model, original, lambda low, high: (low + high) / 2)
+    mujoco.mj_setConst(model, mujoco.MjData(model))
+    return model
+
+
+def _set_dynamics(model: Any, original: Any, draw: Callable[[float, float], float]) -> None:
     model.dof_damping[_ROOT:] = draw(*RANGES.damping)
     model.dof_frictionloss[_ROOT:] = draw(*RANGES.friction_loss)
     gain = draw(*RANGES.gain)
@@ -129,6 +145,3 @@ def draw_dynamics(model: Any, original: Any, rng: np.random.Generator, scratch: 
     model.geom_friction[:] = draw(*RANGES.slide), draw(*RANGES.spin), draw(*RANGES.roll)
     heavier = draw(*RANGES.mass) / original.body_mass.sum()
     model.body_mass[:], model.body_inertia[:] = heavier * original.body_mass, heavier * original.body_inertia
-    low, high = RANGES.height
-    model.hfield_data[:] = low + (high - low) * rng.random(model.nhfielddata, np.float32)
-    mujoco.mj_setConst(model, scratch)

@@ -70,8 +70,14 @@ def has_fallen(robot: Robot, states: NDArray[np.floating]) -> NDArray[np.bool_]:
     return np.zeros(states.shape[:-1], bool)
 
 
+def model_path(robot: Robot) -> Path:
+    """The robot's file: our own, or Gymnasium's."""
+    own = _MODELS / robot.model_file
+    return own if own.is_file() else Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / robot.model_file
+
+
 def load_model(robot: Robot, change: Callable[[Any], None] = lambda spec: None) -> Any:
-    """The robot's `mujoco.MjModel`, read from our own or Gymnasium's files; `change` may alter its `MjSpec`."""
+    """The robot's `mujoco.MjModel`, read from its file; `change` may alter its `MjSpec`."""
     with quiet_mujoco():
         spec = mujoco.MjSpec.from_file(str(model_path(robot)))
         change(spec)
@@ -84,13 +90,6 @@ def load_model(robot: Robot, change: Callable[[Any], None] = lambda spec: None) 
     # A single robot is one constraint island: a search for islands costs 5 % and changes no bit of the result.
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
     return model
-
-
-def model_path(robot: Robot) -> Path:
-    """The robot's model file, our own or Gymnasium's."""
-    own = _MODELS / robot.model_file
-    assets = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
-    return own if own.is_file() else assets / robot.model_file
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """What runs have learned, in numbers: `ibol evaluate`."""
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -98,21 +97,6 @@ def write_json(rows: Sequence[Row], file: Path) -> None:
         file.write_text(json.dumps(list(rows), indent=2) + "\n")
     except OSError as error:
         raise IbolError(f"could not write {file}: {error.strerror}") from None
-
-
-def check_free(file: Path, *, overwrite: bool, flag: str, endings: Sequence[str] = ()) -> None:
-    """Refuse a file that would be lost, cannot be written or has another ending; before the work, not after it."""
-    if file.is_dir():
-        raise IbolError(f"{file} is a directory: choose another {flag}")
-    if file.exists() and not overwrite:
-        raise IbolError(f"{file} exists: choose another {flag} or replace it with --overwrite")
-    parent = file.absolute().parent
-    if not parent.is_dir():
-        raise IbolError(f"there is no directory {parent}: make it or choose another {flag}")
-    if not os.access(parent, os.W_OK):
-        raise IbolError(f"the directory {parent} cannot be written: choose another {flag}")
-    if endings and file.suffix.lower() not in endings:
-        raise IbolError(f"{file} ends in {file.suffix!r}: choose {', '.join(endings)} for {flag}")
 
 
 def _returns(prefix: str, trajectories: Trajectories) -> dict[str, float]:

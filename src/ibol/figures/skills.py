@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from ibol.errors import IbolError
 from ibol.figures.common import save
-from ibol.skills.latents import Prior
+from ibol.skills.latents import COLOUR_RANGE, COLOUR_SCALE, Prior
 
-_COLOUR_SCALE = 1.5  # the authors colour a latent before they shrink it by 2/3
-_COLOUR_RANGE = 4.0
 _MANY = 200
 
 
@@ -32,7 +30,7 @@ class SkillPicture:
 
 def latent_colours(latents: NDArray[np.float32], prior: Prior) -> NDArray[np.float32]:
     """The paper's colours (N, 3): red and green follow the latent's first two dimensions, blue makes up for them."""
-    red_green = (_COLOUR_SCALE * prior.plane(latents) + _COLOUR_RANGE) / (2 * _COLOUR_RANGE)
+    red_green = (COLOUR_SCALE * prior.plane(latents) + COLOUR_RANGE) / (2 * COLOUR_RANGE)
     blue = (2 - red_green.sum(axis=1, keepdims=True)) / 2
     return np.clip(np.concatenate([red_green, blue], axis=1), 0, 1)
 

@@ -16,9 +16,9 @@ from ibol.bounds import whole_number
 from ibol.envs import ROBOTS
 from ibol.envs.rendering import Stage
 from ibol.errors import IbolError
-from ibol.evaluation.runs import check_free
 from ibol.films.chart import Chart, Image
 from ibol.films.episodes import Episodes
+from ibol.runs.files import check_free
 from ibol.runs.progress import WorkProgress
 
 ENDINGS = (".mp4", ".gif", ".png")

@@ -4,7 +4,7 @@ and what is written is there as a whole or not at all."""
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ibol.errors import IbolError
@@ -17,6 +17,21 @@ _KINDS = {
 
 class LinkError(IbolError):
     """A symbolic link where something was to be written."""
+
+
+def check_free(file: Path, *, overwrite: bool, flag: str, endings: Sequence[str] = ()) -> None:
+    """Refuse a file that would be lost, cannot be written or has another ending; before the work, not after it."""
+    if file.is_dir():
+        raise IbolError(f"{file} is a directory: choose another {flag}")
+    if file.exists() and not overwrite:
+        raise IbolError(f"{file} exists: choose another {flag} or replace it with --overwrite")
+    parent = file.absolute().parent
+    if not parent.is_dir():
+        raise IbolError(f"there is no directory {parent}: make it or choose another {flag}")
+    if not os.access(parent, os.W_OK):
+        raise IbolError(f"the directory {parent} cannot be written: choose another {flag}")
+    if endings and file.suffix.lower() not in endings:
+        raise IbolError(f"{file} ends in {file.suffix!r}: choose {', '.join(endings)} for {flag}")
 
 
 def inside(root: Path, *names: str) -> Path:

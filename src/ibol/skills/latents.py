@@ -28,6 +28,8 @@ RADIUS = 1.5
 """The length of the Gaussian latents that are shown."""
 LATENT_RANGE = 2.0
 """Gaussian latents are chosen from [-2, 2]^d by whatever uses skills."""
+COLOUR_SCALE, COLOUR_RANGE = 1.5, 4.0
+"""Colours of latents go from -4 to 4: the authors colour a latent before they shrink it by 2/3."""
 
 
 @dataclass(frozen=True)
