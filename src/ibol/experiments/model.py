@@ -24,6 +24,7 @@ from ibol.evaluation.plots import FIGURES
 from ibol.experiments.cells import Cell, with_needs
 from ibol.experiments.expand import MOST, Context, Table, expand
 from ibol.runs import files
+from ibol.training import launch
 
 GRIDS = {"grid": "random", "grid-eight": "eight"}
 """Figures with a panel for each cell of the entry's rows, and the latents that they show."""
@@ -32,6 +33,7 @@ CLAIMS = tuple(f"C{number}" for number in range(1, 11))
 DRAWN = (*FIGURES, *GRIDS, "scenes")
 PAPER = resources.files("ibol.experiments") / "paper.toml"
 _MOST_BYTES = 2**20
+_TOP_KEYS = ("title", "preset", "optional_methods", "smoke")
 _RESERVED = ("all", "runs", "leases", "failures")
 _RUN_KEYS = ("shared", "runs", "rows", "columns", "cells")
 
@@ -134,22 +136,34 @@ def parse(text: str, source: str, preset: str | None = None, seeds: int | None =
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise IbolError(f"{source} is no TOML: {error}") from None
-    tables = {name: value for name, value in content.items() if isinstance(value, dict)}
+    tables = {name: value for name, value in content.items() if isinstance(value, dict) and name not in _TOP_KEYS}
     for name in content:
-        if name not in (*tables, "title", "preset", "optional_methods"):
-            raise unknown("key", name, ("title", "preset", "optional_methods"), f", or an entry's table (in {source})")
+        if name not in (*tables, *_TOP_KEYS):
+            raise unknown("key", name, _TOP_KEYS, f", or an entry's table (in {source})")
     chosen = str(preset or content.get("preset", presets.DEFAULT))
     if chosen == "smoke" and seeds is None:
         seeds = 1  # it only shows that everything works
     optional = tuple(map(str, content.get("optional_methods", [])))
+    smoke = _smoke(content.get("smoke", {}), source)
     entries = []
     for name, table in tables.items():
-        entries.append(_entry(name, table, Context(source, chosen, seeds, optional)))
+        entries.append(_entry(name, table, Context(source, chosen, seeds, optional, smoke=smoke)))
     if not entries:
         raise IbolError(f"{source} has no entry: a table such as [comparison] with figures and runs")
     if sum(len(entry.cells) for entry in entries) > MOST:
         raise IbolError(f"{source} asks for more than {MOST} runs: make several files of it")
     return Experiment(str(content.get("title", Path(source).stem)), chosen, tuple(entries))
+
+
+def _smoke(tables: Any, source: str) -> Mapping[str, Table]:
+    """Settings of runs with preset smoke, by command."""
+    commands = ("discover", *launch.COMMANDS)
+    if not isinstance(tables, Mapping) or not all(isinstance(table, Mapping) for table in tables.values()):
+        raise IbolError(f"smoke in {source} is {tables!r:.80}, but a table of settings for each command is needed")
+    for name in tables:
+        if name not in commands:
+            raise unknown("command", str(name), commands, f" (smoke in {source})")
+    return tables
 
 
 def _entry(name: str, table: Table, context: Context) -> Entry:

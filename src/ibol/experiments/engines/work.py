@@ -20,6 +20,7 @@ from ibol.runs import files
 ONE_CORE = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Variables that keep a process to one core; they must be there before it imports anything."""
 _ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+_COMPILED_QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,20 @@ def task_from(values: Mapping[str, Any]) -> Task:
     return Task(**given)
 
 
-def one_core(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables of a process that uses one core, so that its numbers are the same everywhere."""
-    flags = environ.get("XLA_FLAGS", "")
-    flags = flags if _ONE_THREAD in flags else f"{flags} {_ONE_THREAD}".strip()
+def one_core(environ: Mapping[str, str], preset: str = "") -> dict[str, str]:
+    """The environment variables of a process that uses one core, so that its numbers are the same everywhere.
+
+    One for runs of preset smoke, which compile for longer than they train, compiles without optimisation.
+    """
+    wanted = [_ONE_THREAD, *([_COMPILED_QUICKLY] if preset == "smoke" else [])]
+    given = environ.get("XLA_FLAGS", "")
+    flags = " ".join([given, *(flag for flag in wanted if flag not in given)]).strip()
     return {**environ, **ONE_CORE, "XLA_FLAGS": flags}
+
+
+def same_process(one: Task, other: Task) -> bool:
+    """Whether a process that was started for one task can do the other."""
+    return (one.preset == "smoke") == (other.preset == "smoke")
 
 
 def perform(task: Task) -> Outcome:
