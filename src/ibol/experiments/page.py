@@ -129,14 +129,16 @@ def _costs(costs: Sequence[Cost]) -> str:
     if not costs:
         return "<p>No run has come to its end yet.</p>"
     rows: list[list[Any]] = [
-        [cost.method, cost.env, cost.preset, cost.runs, f"{cost.minutes:.2f}", f"{cost.runs * cost.minutes:.1f}"]
+        [
+            cost.method, cost.env, cost.variant, cost.preset, cost.runs, f"{cost.minutes:.2f}",
+            f"{cost.runs * cost.minutes:.1f}",
+        ]
         for cost in costs
-    ]
+    ]  # fmt: skip
     total = sum(cost.runs * cost.minutes for cost in costs)
-    rows.append(["all", "", "", sum(cost.runs for cost in costs), "", f"{total:.1f}"])
-    return table(
-        ("method", "environment", "preset", "runs", "minutes of one (median)", "minutes of all"), rows, numbers=3
-    )
+    rows.append(["all", "", "", "", sum(cost.runs for cost in costs), "", f"{total:.1f}"])
+    heads = ("method", "environment", "variant", "preset", "runs", "minutes of one (median)", "minutes of all")
+    return table(heads, rows, numbers=4)
 
 
 def _runs(board: Board) -> str:
