@@ -4,7 +4,7 @@ Each kind (method, environment, variant) is trained for a few epochs by a proces
 does it. Processor time is counted, not the clock, so that others may use the machine. A whole run is then
 
     the first epoch, with compiling + (epochs - 1) times the median of the others
-    + evaluations while training + the steps after the last epoch + 2400 episodes of its skills
+    + evaluations while training + the steps after the last epoch + the episodes by which it is measured
 
     python benchmarks/costs.py measure --json benchmarks/results/costs.json      # all kinds; about half an hour
     python benchmarks/costs.py measure --only dads:hopper --json benchmarks/results/costs.json
@@ -30,13 +30,13 @@ from ibol.experiments.cells import SET, Cell, with_needs
 from ibol.experiments.costs import name_of
 from ibol.experiments.engines.work import one_core, peak_memory
 from ibol.experiments.model import paper_experiment
-from ibol.experiments.states import holds_skills
+from ibol.experiments.states import can_be_measured
 from report import write_json
 
 EPOCHS = 3
 REFINED = 100  # of IBOL's steps after the last epoch
-SIMULATED = 500  # skills, of the 2000 and 400 that are measured of a run
-MEASURED = 2400
+SIMULATED = 500  # episodes, of those that are kept of a run:
+SKILLS, GOALS = 2000 + 400, 2000
 PACKAGES = ("ibol", "jax", "jaxlib", "mujoco", "numpy")
 
 
@@ -54,8 +54,6 @@ def place_of(cell: Cell, folder: Path) -> Path:
 
 def measure_cell(cell: Cell, folder: Path) -> dict[str, Any]:
     """Train a few epochs of a cell in this process, and simulate some of its skills."""
-    from ibol.evaluation.loading import load_run
-    from ibol.evaluation.rollouts import skill_rollouts
     from ibol.training import launch
     from ibol.training.loop import RunSettings
     from ibol.training.trainer import Trainer
@@ -98,25 +96,37 @@ def measure_cell(cell: Cell, folder: Path) -> dict[str, Any]:
     epoch = statistics.median(run_epoch[1:-1] if refined else run_epoch[1:])
     every = config.evaluate_every
     evaluations = -(-cell.epochs // every) if every else 0
-    skills = 0.0
-    if holds_skills(cell):
-        run = load_run(place_of(cell, folder))
-        skill_rollouts(run, trajectories=1, seed=101)  # compile
-        began = time.process_time()
-        skill_rollouts(run, trajectories=SIMULATED, seed=102)
-        skills = (time.process_time() - began) * MEASURED / SIMULATED
+    simulated = simulate(place_of(cell, folder)) if can_be_measured(cell) else 0.0
     # All that is done once: to make it, the first epoch, to compile, also for the evaluation and the last steps.
     start = whole - sum(run_epoch[1:]) - sum(evaluate[1:]) - sum(refine)
     start += run_epoch[-1] - epoch if refined else 0.0
     parts = {
         "start": start, "epochs": epoch * (cell.epochs - 1), "after_the_last": sum(refine) * refined / REFINED,
-        "evaluations": evaluations * evaluate[-1], "skills": skills,
+        "evaluations": evaluations * evaluate[-1], "simulated": simulated,
     }  # fmt: skip
     return {
         "epochs": cell.epochs, "seconds_of_an_epoch": round(epoch, 3),
         **{f"{name}_minutes": round(value / 60, 3) for name, value in parts.items()},
         "minutes": round(sum(parts.values()) / 60, 3), "peak_gigabytes": round(peak_memory() / 1e9, 2),
     }  # fmt: skip
+
+
+def simulate(place: Path) -> float:
+    """Processor seconds for all episodes that are kept of a run."""
+    from ibol.evaluation.goals import goal_paths
+    from ibol.evaluation.loading import load_run
+    from ibol.evaluation.rollouts import skill_rollouts
+
+    run = load_run(place)
+    used = []
+    for seed in (101, 102):  # the first one compiles
+        began = time.process_time()
+        if run.kind == "linearizer":
+            goal_paths(run, trajectories=SIMULATED, seed=seed)
+        else:
+            skill_rollouts(run, trajectories=1 if seed == 101 else SIMULATED, seed=seed)
+        used.append(time.process_time() - began)
+    return used[-1] * (GOALS if run.kind == "linearizer" else SKILLS) / SIMULATED
 
 
 def measure_set(cell: Cell, folder: Path) -> dict[str, Any]:

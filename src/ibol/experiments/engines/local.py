@@ -37,6 +37,7 @@ class LocalEngine:
 
     def __init__(self, jobs: int | None = None) -> None:
         self.jobs = jobs or cores()
+        self._command = [sys.executable, "-m", "ibol.experiments.engines.worker"]
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
         self._peaks: dict[tuple[str, str, str], int] = {}
@@ -112,7 +113,7 @@ class LocalEngine:
     def _start(self, task: Task) -> _Worker:
         said = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the worker)
         process = subprocess.Popen(
-            [sys.executable, "-m", "ibol.experiments.engines.worker"],
+            self._command,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
             env=one_core(os.environ, task.preset),
             start_new_session=True,  # Ctrl-C is for the one who gives the work

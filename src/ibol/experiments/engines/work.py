@@ -1,4 +1,4 @@
-"""The work of one cell, wherever it is done: train its run or what is left of it, then simulate its skills once."""
+"""The work of one cell, wherever it is done: train its run or what is left of it, then simulate what it has learned."""
 
 import os
 import resource
@@ -43,7 +43,7 @@ class Task:
     trusted: tuple[str, ...] = ()
     checkpoint_minutes: float = 5.0
     measure: int = 0
-    """Random skills to simulate once the run is trained."""
+    """Random skills, or goals of a linearizer, to simulate once the run is trained."""
 
 
 Kind = Literal["done", "interrupted", "failed", "busy", "lost"]
@@ -163,16 +163,19 @@ def _train(task: Task) -> bool:
 
 
 def _measure(task: Task) -> None:
-    """Simulate the skills, so that the evaluation of all runs finds their episodes in the run."""
+    """Simulate skills, or a linearizer's goals, so that the evaluation of all runs finds their episodes in the run."""
+    from ibol.evaluation.goals import goal_paths
     from ibol.evaluation.loading import load_run
     from ibol.evaluation.rollouts import skill_rollouts
     from ibol.evaluation.skills import accuracy_trajectories
+    from ibol.seeding import derive
 
     run = load_run(Path(task.place))
-    if not run.skills.location_dims:
-        return
-    skill_rollouts(run, trajectories=task.measure)
-    skill_rollouts(run, which="eight", trajectories=accuracy_trajectories(task.measure))
+    if run.kind == "linearizer":
+        goal_paths(run, trajectories=task.measure, seed=derive(0, "evaluation"))
+    elif run.skills.location_dims:
+        skill_rollouts(run, trajectories=task.measure)
+        skill_rollouts(run, which="eight", trajectories=accuracy_trajectories(task.measure))
 
 
 def _make_set(task: Task) -> bool:
