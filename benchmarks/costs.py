@@ -143,10 +143,9 @@ def measure_set(cell: Cell, folder: Path) -> dict[str, Any]:
 def measure(args: argparse.Namespace) -> None:
     """All kinds that are asked for and those that they stand on, each in a process of its own."""
     found, known = kinds(args.preset), read(args.json)
-    wanted = [name for name in found if not args.only or name in args.only]
-    needed = {name_of(cell) for name in wanted for cell in with_needs(found[name][:1])}
+    needed = dict.fromkeys(name_of(cell) for name in args.only or found for cell in with_needs(found[name][:1]))
     folder = Path(args.dir or tempfile.mkdtemp(prefix="costs-"))
-    for name in (name for name in found if name in needed):
+    for name in needed:
         if name in known and name not in args.only and place_of(found[name][0], folder).exists():
             continue
         command = [sys.executable, __file__, "one", "--only", name, "--dir", str(folder), "--preset", args.preset]

@@ -149,14 +149,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray spells it so)
+    os.environ |= {"RAY_worker_niceness": "0", "RAY_raylet_start_wait_time_s": "300"}  # others may use this machine
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     try:
         for _ in range(2):
             cluster.add_node(num_cpus=1)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             found = campaign(given.kills, given.seed, Path(folder), cluster)
     finally:
         cluster.shutdown()
