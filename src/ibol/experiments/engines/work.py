@@ -166,16 +166,19 @@ def _measure(task: Task) -> None:
     """Simulate skills, or a linearizer's goals, so that the evaluation of all runs finds their episodes in the run."""
     from ibol.evaluation.goals import goal_paths
     from ibol.evaluation.loading import load_run
+    from ibol.evaluation.plots.skills import EPISODES
     from ibol.evaluation.rollouts import skill_rollouts
     from ibol.evaluation.skills import accuracy_trajectories
     from ibol.seeding import derive
+    from ibol.skills.latents import SHOWN
 
     run = load_run(Path(task.place))
     if run.kind == "linearizer":
         goal_paths(run, trajectories=task.measure, seed=derive(0, "evaluation"))
     elif run.skills.location_dims:
+        drawn = SHOWN * EPISODES  # by figures
         skill_rollouts(run, trajectories=task.measure)
-        skill_rollouts(run, which="eight", trajectories=accuracy_trajectories(task.measure))
+        skill_rollouts(run, which="eight", trajectories=max(accuracy_trajectories(task.measure), drawn))
 
 
 def _make_set(task: Task) -> bool:
