@@ -95,11 +95,12 @@ def _entry(result: Result, directory: Path) -> str:
     entry = result.entry
     parts = [f'<section id="entry-{entry.name}"><h2>{escape(entry.name)}</h2>']
     caption = escape(_caption(entry, result.cells))
+    names = {f"scenes-{cell.name}": f"{cell.method.upper()} on {cell.env}, seed {cell.seed}." for cell in result.cells}
     for number, file in enumerate(result.figures):
         source = base64.b64encode((directory / entry.name / file.name).read_bytes()).decode()
         vector = file.with_suffix(".pdf")
-        link = f' <a href="{entry.name}/{vector.name}">PDF</a>' if vector.is_file() else ""
-        said = f"{caption}{link}" if number == 0 else link
+        link = f'<a href="{entry.name}/{vector.name}">PDF</a>' if vector.is_file() else ""
+        said = " ".join(filter(None, [caption if number == 0 else "", escape(names.get(file.stem, "")), link]))
         parts.append(
             f'<figure><img alt="{escape(file.stem)} of {entry.name}" src="data:image/png;base64,{source}">'
             f"<figcaption>{said}</figcaption></figure>"
