@@ -41,11 +41,11 @@ PACKAGES = ("ibol", "jax", "jaxlib", "mujoco", "numpy")
 
 
 def kinds(preset: str) -> dict[str, list[Cell]]:
-    """The cells of the paper by kind, what they stand on first."""
+    """The cells of the paper by kind, what they stand on first; of a kind, one that needs least is first."""
     found: dict[str, list[Cell]] = {}
     for cell in with_needs(paper_experiment(preset).needed):
         found.setdefault(name_of(cell), []).append(cell)
-    return found
+    return {name: sorted(cells, key=lambda cell: len(with_needs([cell]))) for name, cells in found.items()}
 
 
 def place_of(cell: Cell, folder: Path) -> Path:
