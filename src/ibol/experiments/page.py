@@ -96,17 +96,20 @@ def _entry(result: Result, directory: Path) -> str:
     parts = [f'<section id="entry-{entry.name}"><h2>{escape(entry.name)}</h2>']
     caption = escape(_caption(entry, result.cells))
     names = {f"scenes-{cell.name}": f"{cell.method.upper()} on {cell.env}, seed {cell.seed}." for cell in result.cells}
+    strips = any(file.stem in names for file in result.figures)
+    if strips or not result.figures:
+        parts.append(f"<p>{caption}</p>")
     for number, file in enumerate(result.figures):
         source = base64.b64encode((directory / entry.name / file.name).read_bytes()).decode()
         vector = file.with_suffix(".pdf")
         link = f'<a href="{entry.name}/{vector.name}">PDF</a>' if vector.is_file() else ""
-        said = " ".join(filter(None, [caption if number == 0 else "", escape(names.get(file.stem, "")), link]))
+        first = caption if number == 0 and not strips else ""
+        said = " ".join(filter(None, [first, escape(names.get(file.stem, "")), link]))
+        kind = ' class="strip"' if file.stem in names else ""
         parts.append(
-            f'<figure><img alt="{escape(file.stem)} of {entry.name}" src="data:image/png;base64,{source}">'
+            f'<figure{kind}><img alt="{escape(file.stem)} of {entry.name}" src="data:image/png;base64,{source}">'
             f"<figcaption>{said}</figcaption></figure>"
         )
-    if not result.figures:
-        parts.append(f"<p>{caption}</p>")
     notes = [*entry.lacks, *result.notes]
     parts += [f'<p class="note">{escape(note)}.</p>' for note in notes]
     rows = [{name: value for name, value in row.items() if name != "cell"} for row in means(result.rows)]
