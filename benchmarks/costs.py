@@ -10,7 +10,8 @@ does it. Processor time is counted, not the clock, so that others may use the ma
     python benchmarks/costs.py measure --only dads:hopper --json benchmarks/results/costs.json
     python benchmarks/costs.py table --json benchmarks/results/costs.json        # the sum over all runs, as Markdown
 
-`measure` adds to what the file has. What a run stands on is trained for as few epochs, which changes no cost.
+`measure` adds to what the file has, and leaves out kinds whose runs are in `--dir`. What a run stands on is trained for
+as few epochs, which changes no cost. Two calls with files and directories of their own may share two cores.
 `ibol.experiments.costs` has the minutes of this file as its first estimates.
 """
 
@@ -46,6 +47,12 @@ def kinds(preset: str) -> dict[str, list[Cell]]:
     for cell in with_needs(paper_experiment(preset).needed):
         found.setdefault(name_of(cell), []).append(cell)
     return {name: sorted(cells, key=lambda cell: len(with_needs([cell]))) for name, cells in found.items()}
+
+
+def example(cells: list[Cell], folder: Path) -> Cell:
+    """One cell of a kind: the first that stands on what was measured already, else the first."""
+    ready = (cell for cell in cells if all(place_of(other, folder).exists() for other in with_needs([cell])[:-1]))
+    return next(ready, cells[0])
 
 
 def place_of(cell: Cell, folder: Path) -> Path:
@@ -142,20 +149,20 @@ def measure_set(cell: Cell, folder: Path) -> dict[str, Any]:
 
 def measure(args: argparse.Namespace) -> None:
     """All kinds that are asked for and those that they stand on, each in a process of its own."""
-    found, known = kinds(args.preset), read(args.json)
-    needed = dict.fromkeys(name_of(cell) for name in args.only or found for cell in with_needs(found[name][:1]))
-    folder = Path(args.dir or tempfile.mkdtemp(prefix="costs-"))
-    for name in needed:
-        if name in known and name not in args.only and place_of(found[name][0], folder).exists():
-            continue
-        command = [sys.executable, __file__, "one", "--only", name, "--dir", str(folder), "--preset", args.preset]
-        done = subprocess.run(command, env=one_core(os.environ), stdout=subprocess.PIPE, text=True, check=False)
-        if done.returncode:
-            print(f"{name} failed", file=sys.stderr)
-            continue
-        known = {**read(args.json), name: json.loads(done.stdout.splitlines()[-1])}
-        print(name, known[name], flush=True)
-        write_json(args.json, {"preset": args.preset, "epochs": EPOCHS, "simulated": SIMULATED}, PACKAGES, known)
+    found, folder = kinds(args.preset), Path(args.dir or tempfile.mkdtemp(prefix="costs-"))
+    for wanted in args.only or found:
+        for cell in with_needs([example(found[wanted], folder)]):
+            name = name_of(cell)
+            if place_of(cell, folder).exists():
+                continue
+            command = [sys.executable, __file__, "one", "--only", name, "--dir", str(folder), "--preset", args.preset]
+            done = subprocess.run(command, env=one_core(os.environ), stdout=subprocess.PIPE, text=True, check=False)
+            if done.returncode:
+                print(f"{name} failed", file=sys.stderr)
+                continue
+            known = {**read(args.json), name: json.loads(done.stdout.splitlines()[-1])}
+            print(name, known[name], flush=True)
+            write_json(args.json, {"preset": args.preset, "epochs": EPOCHS, "simulated": SIMULATED}, PACKAGES, known)
 
 
 def read(file: str) -> dict[str, dict[str, Any]]:
@@ -193,7 +200,7 @@ def main() -> None:
     parser.add_argument("--json", help="the file with the numbers")
     args = parser.parse_args()
     if args.what == "one":
-        cell = kinds(args.preset)[args.only[0]][0]
+        cell = example(kinds(args.preset)[args.only[0]], Path(args.dir))
         print(json.dumps(measure_cell(cell, Path(args.dir))))
     elif args.what == "measure":
         measure(args)
