@@ -11,8 +11,8 @@ import pytest
 from conftest import call, copy_run, fails
 from ibol.experiments.cells import Cell
 from ibol.experiments.conduct import Order, Report, conclude
-from ibol.experiments.costs import Costs, chains, wall_seconds
-from ibol.experiments.model import Experiment, parse
+from ibol.experiments.costs import KNOWN, Costs, chains, name_of, wall_seconds
+from ibol.experiments.model import Experiment, paper_experiment, parse
 from ibol.experiments.results import label, means
 from ibol.experiments.schedule import Board
 from ibol.experiments.states import state_of
@@ -110,6 +110,16 @@ def test_the_costs_are_those_of_the_runs(experiment: Experiment, report: Report,
     seconds = sum(json.loads(row)["time/epoch_seconds"] for row in rows)
     assert cost["minutes"] == pytest.approx(seconds / 60, abs=1e-3)
     assert Costs(experiment.needed, place).seconds(experiment.needed[0], done=1) == pytest.approx(seconds / 2)
+
+
+def test_first_estimates_are_those_of_the_benchmark() -> None:
+    file = Path(__file__).parents[1] / "benchmarks" / "results" / "costs.json"
+    measured = json.loads(file.read_text())["results"]
+    assert {name: round(row["minutes"], 1) for name, row in measured.items()} == KNOWN
+    cells = {name_of(cell): cell for cell in paper_experiment("fast").needed}
+    assert set(KNOWN) <= set(cells), "kinds of runs that the paper has"
+    some = next(name for name in KNOWN if name in cells)
+    assert Costs([], Path("nowhere")).seconds(cells[some]) == pytest.approx(60 * KNOWN[some])
 
 
 def test_the_page_holds_all_and_asks_for_nothing(experiment: Experiment, report: Report) -> None:

@@ -14,7 +14,14 @@ from ibol.runs.directory import RunDirectory
 Kind = tuple[str, str, str, str]
 """Method, environment, variant and preset."""
 KNOWN: dict[str, float] = {
-    "ibol:ant": 4.5,
+    "dads:ant": 9.7,
+    "dads:half_cheetah": 3.0,
+    "dads:point": 1.3,
+    "diayn:point": 0.8,
+    "downstream without skills:ant_goal": 8.4,
+    "downstream without skills:half_cheetah_goal": 6.6,
+    "valor:half_cheetah": 5.1,
+    "valor:point": 1.1,
 }
 """Minutes of whole runs of preset fast on one core, for a first estimate: benchmarks/results/costs.json, rounded.
 

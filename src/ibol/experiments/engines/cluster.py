@@ -34,9 +34,9 @@ class RayEngine:
         self._ray = _import_ray()
         _check_address(address)
         self._most, self._tasks, self._counted = jobs, dict[Any, Task](), 0.0
-        given: dict[str, Any] = {"address": address} if address else {"num_cpus": jobs or cores()}
-        if not address:
-            given["include_dashboard"] = False
+        given: dict[str, Any] = {"address": address}
+        if not address:  # one of our own, also where another one runs on this machine
+            given = {"address": "local", "num_cpus": jobs or cores(), "include_dashboard": False}
         self._environ = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
         try:
             self._ray.init(log_to_driver=False, runtime_env={"env_vars": one_core(self._environ)}, **given)
