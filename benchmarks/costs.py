@@ -12,7 +12,7 @@ does it. Processor time is counted, not the clock, so that others may use the ma
 
 `measure` adds to what the file has, and leaves out kinds whose runs are in `--dir`. What a run stands on is trained for
 as few epochs, which changes no cost. Two calls with files and directories of their own may share two cores.
-`ibol.experiments.costs` has the minutes of this file as its first estimates.
+`ibol.experiments.costs` has the minutes of this file as its first estimates: `known` prints them as they stand there.
 """
 
 import argparse
@@ -193,7 +193,7 @@ def table(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["measure", "one", "table"])
+    parser.add_argument("what", choices=["measure", "one", "table", "known"])
     parser.add_argument("--preset", default="fast")
     parser.add_argument("--only", nargs="+", default=[], metavar="METHOD:ENV[:VARIANT]")
     parser.add_argument("--dir", help="where runs are kept (default: a new directory among the temporary ones)")
@@ -204,6 +204,8 @@ def main() -> None:
         print(json.dumps(measure_cell(cell, Path(args.dir))))
     elif args.what == "measure":
         measure(args)
+    elif args.what == "known":
+        print("\n".join(f'    "{name}": {round(row["minutes"], 1)},' for name, row in sorted(read(args.json).items())))
     else:
         table(args)
 
