@@ -1,38 +1,39 @@
 """What the engines cost by themselves, and how long the whole paper takes on how many cores.
 
-`overhead` gives the schedule of `ibol experiment` 2000 cells that only sleep, over 64 cores that a Ray cluster of this
-machine pretends to have. Time is scaled: a cell of 60 s sleeps for 60 / scale seconds, so that what the engine costs
-weighs scale times as much as it would. The share that is reported is of the scaled time: an upper bound. With
-`--engine none` there is no cluster but a clock that is moved on, which shows what the driver itself needs.
+`overhead` gives the schedule of `ibol experiment` 2000 cells that only sleep (`sleeper.py`), over 64 cores that a Ray
+cluster of this machine pretends to have (`--engine ray`) or by 64 processes of the local engine (`--engine local`).
+Everything but the training is real: order, tasks, processes, leases, outcomes. Time is scaled: a cell of 60 s sleeps
+for 60 / scale seconds, so that the engine weighs scale times as much as it would. `overhead_at_scale` is of the
+scaled time, `overhead_unscaled` of what the cells would take: the same extra seconds over 2000 cells of 60 s. Their
+processes are there before the clock starts, as in the middle of an experiment. With `--engine none` there is a clock
+that is moved on, which shows what the driver itself needs.
 
 `model` is the wall time of `ibol paper all` over cores: the same order of cells (longest chain first) with the times
 that `ibol.experiments.costs` estimates, or that runs of `--dir` took.
 
-    python benchmarks/engines.py overhead --scale 20 --json benchmarks/results/engines.json
+    python benchmarks/engines.py overhead --engine ray --json benchmarks/results/engines_ray.json
+    python benchmarks/engines.py overhead --engine local --json benchmarks/results/engines_local.json
     python benchmarks/engines.py model --preset fast
 """
 
 import argparse
 import heapq
+import os
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import sleeper
 from ibol.experiments.cells import Cell, with_needs
 from ibol.experiments.costs import Costs, chains
 from ibol.experiments.engines.cluster import RayEngine
-from ibol.experiments.engines.work import Outcome, Task
+from ibol.experiments.engines.local import LocalEngine
+from ibol.experiments.engines.work import Outcome, Task, one_core, task_of
 from ibol.experiments.model import paper_experiment, parse
 from ibol.experiments.schedule import Options, Schedule
 from report import write_json
-
-
-def sleep(task: dict[str, Any], seconds: float) -> dict[str, Any]:
-    import time
-
-    time.sleep(seconds)
-    return {"name": task["name"], "kind": "done"}
 
 
 class SleepingCluster(RayEngine):
@@ -42,25 +43,32 @@ class SleepingCluster(RayEngine):
         super().__init__(None, cpus)
         import ray
 
+        def perform(task: dict[str, Any]) -> dict[str, Any]:
+            return sleeper.perform(task, seconds)
+
+        def begin() -> None:
+            assert sleeper.perform
+            time.sleep(20.0)  # so that each of them has a process of its own
+
         self._most, self.jobs = None, cpus
-        self._remote = _Sleeper(ray.remote(sleep), seconds)
-        # Processes that are there already, as in the middle of an experiment.
-        ray.get([ray.remote(sleep).remote({"name": ""}, 1.0) for _ in range(cpus)])
+        self._remote = ray.remote(perform)
+        environ = {"env_vars": one_core(self._environ, "fast")}
+        first = ray.remote(begin).options(num_cpus=1, memory=0, runtime_env=environ)
+        ray.get([first.remote() for _ in range(cpus)])
 
     def _count(self) -> None:
         super()._count()
         self._memory = 0.0
 
 
-class _Sleeper:
-    def __init__(self, remote: Any, seconds: float) -> None:
-        self._remote, self._seconds = remote, seconds
+class SleepingProcesses(LocalEngine):
+    """The local engine, with sleep in the place of training."""
 
-    def options(self, **given: Any) -> "_Sleeper":
-        return _Sleeper(self._remote.options(**given), self._seconds)
-
-    def remote(self, task: dict[str, Any]) -> Any:
-        return self._remote.remote(task, self._seconds)
+    def __init__(self, cpus: int, seconds: float) -> None:
+        super().__init__(cpus)
+        self._seconds = seconds
+        self._command = [sys.executable, sleeper.__file__, str(seconds)]
+        self._needed = lambda task: 0.0  # type: ignore[method-assign]
 
 
 class MovedClock:
@@ -96,28 +104,39 @@ def many_cells(count: int) -> list[Cell]:
 
 def overhead(args: argparse.Namespace) -> dict[str, Any]:
     cells, seconds = many_cells(args.cells), args.seconds / args.scale
+    engines: dict[str, Any] = {"ray": SleepingCluster, "local": SleepingProcesses, "none": MovedClock}
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         schedule = Schedule(cells, [], Options(Path(folder), measure=0), lambda board: None)
         prepared = time.perf_counter() - began
-        engine: Any = MovedClock(args.cpus, seconds)
-        if args.engine == "ray":
-            engine = SleepingCluster(args.cpus, seconds)
+        engine = engines[args.engine](args.cpus, seconds)
+        warm_up(engine, cells[: args.cpus], Path(folder))
         began, used = time.perf_counter(), time.process_time()
         board = schedule.run(engine)
         wall, used = time.perf_counter() - began, time.process_time() - used
     assert len(board.done) == args.cells
-    ideal = -(-args.cells // args.cpus) * seconds  # whole rounds
+    ideal = makespan(cells, {cell.identity: seconds for cell in cells}, args.cpus)
     found = {
-        "cells": args.cells, "cpus": args.cpus, "cell_seconds": args.seconds, "scale": args.scale,
-        "ideal_seconds": round(ideal, 3), "wall_seconds": round(wall, 3), "preparation_seconds": round(prepared, 3),
-        "driver_cpu_ms_per_cell": round(1000 * used / args.cells, 3),
+        "engine": args.engine, "cells": args.cells, "cpus": args.cpus, "cell_seconds": args.seconds,
+        "scale": args.scale, "ideal_seconds": round(ideal, 3), "wall_seconds": round(wall, 3),
+        "preparation_seconds": round(prepared, 3), "driver_cpu_ms_per_cell": round(1000 * used / args.cells, 3),
+        "load_of_others": [round(one, 1) for one in os.getloadavg()],
     }  # fmt: skip
-    if args.engine == "ray":
+    if args.engine != "none":
         extra = wall + prepared - ideal
         found["overhead_at_scale"] = round(extra / ideal, 4)
         found["overhead_unscaled"] = round(extra / (ideal * args.scale), 5)
     return found
+
+
+def warm_up(engine: Any, cells: list[Cell], folder: Path) -> None:
+    """Have the local engine start all of its processes."""
+    if isinstance(engine, SleepingProcesses):
+        for cell in cells:
+            engine.submit(task_of(cell, folder / "warm", trusted=(), checkpoint_minutes=5.0, measure=0))
+        ended = 0
+        while ended < len(cells):
+            ended += len(engine.wait(1.0))
 
 
 def makespan(cells: list[Cell], seconds: dict[str, float], workers: int) -> float:
@@ -161,11 +180,11 @@ def model(args: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["overhead", "model"])
-    parser.add_argument("--engine", choices=["ray", "none"], default="ray")
+    parser.add_argument("--engine", choices=["ray", "local", "none"], default="ray")
     parser.add_argument("--cells", type=int, default=2000)
     parser.add_argument("--cpus", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0, help="of a cell")
-    parser.add_argument("--scale", type=float, default=20.0)
+    parser.add_argument("--scale", type=float, default=10.0)
     parser.add_argument("--preset", default="fast")
     parser.add_argument("--dir", help="the directory of an experiment whose runs say what they took")
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2, 8, 16, 64, 256])

@@ -137,6 +137,9 @@ def test_one_core_keeps_the_flags_of_the_user() -> None:
     assert variables["XLA_FLAGS"] == "--a=1 --xla_cpu_multi_thread_eigen=false"
     assert one_core(variables) == variables
     assert (variables["NPROC"], variables["PATH"]) == ("1", "/bin")
+    quick = one_core(variables, "smoke")
+    assert quick["XLA_FLAGS"].startswith(f"{variables['XLA_FLAGS']} --xla_backend_optimization_level=0")
+    assert one_core(quick, "smoke") == quick
 
 
 # Leases.
@@ -216,7 +219,7 @@ def test_no_more_processes_than_memory_has_room_for(monkeypatch: pytest.MonkeyPa
     engine, (one, other) = LocalEngine(2), sac_cells(3)
     tasks = [task_of(cell, Path("x"), trusted=(), checkpoint_minutes=5, measure=0) for cell in (one, other)]
     started: list[Any] = []
-    monkeypatch.setattr(engine, "_start", lambda: started.append(FakeWorker()) or started[-1])
+    monkeypatch.setattr(engine, "_start", lambda task: started.append(FakeWorker()) or started[-1])
     monkeypatch.setattr("ibol.experiments.engines.local._resident", lambda pid: 0)
     monkeypatch.setattr(memory, "available", lambda: 0)
     assert engine.has_room(tasks[0]), "one always has"

@@ -91,6 +91,25 @@ def test_seeds_of_the_user_come_first() -> None:
     assert [cell.seed for cell in parsed(own, seeds=4).entries[0].cells] == [10, 12, 13, 14]
 
 
+def test_settings_for_the_smoke_preset_hold_for_no_other_and_a_run_may_have_its_own() -> None:
+    text = "smoke = { discover = { evaluate_every = 7, beta = 0.5 } }\n"
+    text += '[a]\nruns = [{ method = ["ibol", "sac"], env = "point" }, { method = "ibol", env = "point", beta = 0.25 }]'
+    found = [(one.settings["evaluate_every"], one.settings.get("beta")) for one in parsed(text, preset="smoke").needed]
+    assert found == [(7, 0.5), (2, None), (7, 0.25)]
+    assert parsed(text).needed[0].settings["evaluate_every"] != 7
+
+
+def test_what_is_shared_with_one_preset_holds_for_no_other() -> None:
+    text = """
+[a]
+shared = { method = "ibol", env = "point", beta = 0.5 }
+shared_fast = { beta = 0.25, epochs = 7 }
+runs = [{ seed = 0 }, { beta = 0.125 }]
+"""
+    assert [(one.settings["beta"], one.epochs) for one in parsed(text).needed] == [(0.25, 7), (0.125, 7)]
+    assert [one.settings["beta"] for one in parsed(text, preset="smoke").needed] == [0.5, 0.125]
+
+
 def test_runs_that_differ_by_seeds_and_linearizers_are_one_setting() -> None:
     text = """
 [a]
@@ -137,6 +156,7 @@ def test_what_the_paper_needs() -> None:
     assert set(paper["external-returns"].cells) < set(metrics.cells)
     assert paper["bins"].cells == metrics.cells
     assert len(paper["linearizer-rewards"].cells) == 5 * 4
+    assert {cell.epochs for cell in paper["linearizer-rewards"].cells} == {100}
     assert [[len(cells) for cells in row] for row in paper["point-baselines"].rows] == [[1] * 3, [1] * 4, [1] * 4]
     tasks = paper["downstream"]
     assert len(tasks.cells) == 4 * (4 * 8 + 4)
@@ -164,8 +184,14 @@ RUN = '[a]\nruns = [{ method = "ibol", env = "point" }]'
         ("", "has no entry"),
         ("not toml", "is no TOML"),
         ("colour = 1\n" + RUN, "unknown key 'colour'"),
+        ("smoke = 1\n" + RUN, "smoke in own.toml is 1"),
+        ("smoke = { discover = 1 }\n" + RUN, "a table of settings for each command"),
+        ("smoke = { discvr = {} }\n" + RUN, "unknown command 'discvr': did you mean 'discover'"),
+        ('preset = "smoke"\nsmoke = { discover = { bta = 1 } }\n' + RUN, "unknown setting 'bta'"),
         ("[a]", "needs runs"),
         ("[a]\nruns = 3", "runs is to be a list"),
+        (RUN.replace("runs", "shared_fast = 3\nruns"), "to be a table of settings"),
+        (RUN.replace("runs", "shared_fst = {}\nruns"), "unknown key 'shared_fst': did you mean 'shared_fast'"),
         ("[a]\nruns = [3]", "table of settings"),
         ("[a]\nruns = [[{}]]", "table of settings"),
         ("[a]\ncells = [3]", "cells is to be a list"),

@@ -11,8 +11,8 @@ import pytest
 from conftest import call, copy_run, fails
 from ibol.experiments.cells import Cell
 from ibol.experiments.conduct import Order, Report, conclude
-from ibol.experiments.costs import Costs, chains, wall_seconds
-from ibol.experiments.model import Experiment, parse
+from ibol.experiments.costs import KNOWN, Costs, chains, name_of, wall_seconds
+from ibol.experiments.model import Experiment, paper_experiment, parse
 from ibol.experiments.results import label, means
 from ibol.experiments.schedule import Board
 from ibol.experiments.states import state_of
@@ -110,6 +110,16 @@ def test_the_costs_are_those_of_the_runs(experiment: Experiment, report: Report,
     seconds = sum(json.loads(row)["time/epoch_seconds"] for row in rows)
     assert cost["minutes"] == pytest.approx(seconds / 60, abs=1e-3)
     assert Costs(experiment.needed, place).seconds(experiment.needed[0], done=1) == pytest.approx(seconds / 2)
+
+
+def test_first_estimates_are_those_of_the_benchmark() -> None:
+    file = Path(__file__).parents[1] / "benchmarks" / "results" / "costs.json"
+    measured = json.loads(file.read_text())["results"]
+    assert {name: round(row["minutes"], 1) for name, row in measured.items()} == KNOWN
+    cells = {name_of(cell): cell for cell in paper_experiment("fast").needed}
+    assert set(KNOWN) <= set(cells), "kinds of runs that the paper has"
+    some = next(name for name in KNOWN if name in cells)
+    assert Costs([], Path("nowhere")).seconds(cells[some]) == pytest.approx(60 * KNOWN[some])
 
 
 def test_the_page_holds_all_and_asks_for_nothing(experiment: Experiment, report: Report) -> None:
@@ -230,3 +240,30 @@ def test_a_browser_shows_the_page(browser: Any, report: Report) -> None:
     assert names == list(report.board.cells)
     browser.set_window_size(400, 800)
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.slow
+def test_an_entry_of_the_paper_from_nothing_to_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "paper"
+    command = ("paper", "distortion", "--preset", "smoke", "--dir", place, "--quiet")
+    call(*command)
+    said = capsys.readouterr().out
+    assert "C9 undecided" in said
+    assert f"done: {place / 'index.html'} shows 4 of 4 runs" in said
+    runs = sorted((place / "runs").iterdir())
+    assert [run.name.split("-")[0] for run in runs] == ["dads", "diayn", "ibol", "valor"]
+    kept = {run: (run / "evaluation" / "skills-random-seed0.safetensors").stat().st_mtime_ns for run in runs}
+    scores = json.loads((place / "distortion" / "scores.json").read_text())
+    assert {row["run"] for row in scores["rows"]} == {f"runs/{run.name}" for run in runs}
+    assert all(row["vertical_reach"] > 0 and row["coverage"] >= 1 for row in scores["rows"])
+    assert (scores["figures"], scores["notes"]) == (["trajectories.png"], [])
+    (claim,) = json.loads((place / "claims.json").read_text())
+    compared = [one["runs"] for parts in claim["by_estimator"].values() for one in parts["comparisons"]]
+    assert compared == [[1, 1]] * (3 * 3 * 2), "by three estimators, with three rivals, in two numbers"
+    assert (place / "index.html").read_text().count("data:image/png;base64,") == 1
+
+    logs = {run: (run / "metrics.jsonl").read_bytes() for run in runs}
+    call(*command)
+    assert capsys.readouterr().out == said
+    assert {run: (run / "metrics.jsonl").read_bytes() for run in runs} == logs, "nothing is trained twice"
+    assert {run: (run / "evaluation" / "skills-random-seed0.safetensors").stat().st_mtime_ns for run in runs} == kept

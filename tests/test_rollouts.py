@@ -11,6 +11,7 @@ from ibol.cli import main
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.evaluation import rollouts
+from ibol.evaluation.loading import load_run
 from ibol.evaluation.rollouts import Rollouts, skill_rollouts
 from ibol.linearizer.env import squeeze_y
 from ibol.methods.ibol import IBOLConfig, IBOLTrainer
@@ -164,8 +165,8 @@ def test_progress_counts_what_is_simulated(
 def test_untrained_is_the_policy_that_the_run_started_from(run: Path) -> None:
     found = skill_rollouts(run, policy="untrained", trajectories=6, deterministic=True)
     initial = initial_agent(run)
-    z = np.pad(found.latents, ((0, rollouts.BATCH - 6), (0, 0)), mode="edge")
-    starts = np.pad(found.locations[:, 0], ((0, rollouts.BATCH - 6), (0, 0)), mode="edge")
+    rest = rollouts.batch_of(load_run(run)) - 6
+    z, starts = (np.pad(rows, ((0, rest), (0, 0)), mode="edge") for rows in (found.latents, found.locations[:, 0]))
     moved = np.asarray(initial.act(starts, z, deterministic=True))[:6] * 0.1  # a step of the point
     np.testing.assert_allclose(found.locations[:, 1], found.locations[:, 0] + moved, atol=1e-6)
 

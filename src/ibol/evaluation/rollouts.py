@@ -18,7 +18,7 @@ from ibol import memory, zoo
 from ibol.bounds import whole_number
 from ibol.envs.checks import dimensions
 from ibol.errors import IbolError, unknown
-from ibol.evaluation.loading import Run, load_run
+from ibol.evaluation.loading import LoadedRun, Run, load_run
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.runs import checkpoint, files
 from ibol.runs.directory import versions
@@ -33,6 +33,7 @@ Policy = Literal["skills", "untrained", "random"]
 Which = Literal["random", "eight", "line"]
 POLICIES: tuple[Policy, ...] = ("skills", "untrained", "random")
 BATCH = 500  # episodes that are simulated at once
+SMOKE_BATCH = 64  # of a run with preset smoke, of which few are ever asked for
 LINE = 4.0  # the latents of "line" reach from -4 to 4, as the paper's of the orientation
 _VERSION = 3
 _ENGINES = ("mujoco", "jax", "numpy")
@@ -109,7 +110,7 @@ def skill_rollouts(
     latents = choose_latents(skills, which, trajectories, seed)
     key = {
         "version": _VERSION, "policy": policy, "which": which, "seed": seed, "deterministic": deterministic,
-        "state_dims": list(dims), "batch": BATCH, "skills": run.fingerprint,
+        "state_dims": list(dims), "batch": batch_of(run), "skills": run.fingerprint,
         "versions": {name: versions()[name] for name in _ENGINES},
     }  # fmt: skip
     count = f"-{trajectories}" if which == "line" else ""
@@ -122,9 +123,9 @@ def skill_rollouts(
         return kept.chosen(slice(len(latents)))
     acting = initial_agent(run.path) if policy == "untrained" else skills
     make_act = _random if policy == "random" else _skilled(deterministic)
-    pieces, first = [], 0
-    if kept is not None and len(kept.latents) >= BATCH:  # whole batches need not be simulated again
-        first = len(kept.latents) // BATCH * BATCH
+    pieces, first, size = [], 0, batch_of(run)
+    if kept is not None and len(kept.latents) >= size:  # whole batches need not be simulated again
+        first = len(kept.latents) // size * size
         pieces.append((kept.locations[:first], kept.returns[:first], kept.lengths[:first]))
         if progress is not None:
             progress.skip(first)
@@ -134,7 +135,7 @@ def skill_rollouts(
         f"{trajectories} trajectories",
         "choose fewer --trajectories",
     )
-    for batch in simulate(acting, latents, make_act, seed=start, first=first):
+    for batch in simulate(acting, latents, make_act, seed=start, first=first, size=size):
         pieces.append((batch.states[:, :, list(dims)], batch.returns, batch.lengths))
         if progress is not None:
             progress.advance(len(batch.lengths))
@@ -171,28 +172,34 @@ MakeAct = Callable[[Skills, NDArray[np.float32], int], Act]
 
 
 def simulate(
-    skills: Skills, latents: NDArray[np.float32], make_act: MakeAct, *, seed: int, first: int = 0
+    skills: Skills, latents: NDArray[np.float32], make_act: MakeAct, *, seed: int, first: int = 0, size: int
 ) -> Iterator[Trajectories]:
-    """One episode for each latent from number `first`, a multiple of the batch, in batches.
+    """One episode for each latent from number `first`, a multiple of the batch's `size`, in batches.
 
     The policies always act on a whole batch, whose rest is thrown away. So an episode does not depend on how many
     others are asked for: its random numbers and roundings are the same, and there is one shape to compile.
     """
     env = None
-    for start in range(first, len(latents), BATCH):
-        some = latents[start : start + BATCH]
+    for start in range(first, len(latents), size):
+        some = latents[start : start + size]
         if env is None or env.num_envs != len(some):
             env = skills.make_env(len(some))
-        yield collect(env, _on_whole_batches(make_act(skills, _filled(some), seed + start)), seed=seed + start)
+        act = make_act(skills, _filled(some, size), seed + start)
+        yield collect(env, _on_whole_batches(act, size), seed=seed + start)
 
 
-def _on_whole_batches(act: Act) -> Act:
-    return lambda obs, step: np.asarray(act(_filled(obs), step))[: len(obs)]
+def batch_of(run: LoadedRun) -> int:
+    """How many episodes of a run's skills are simulated at once."""
+    return min(BATCH, SMOKE_BATCH) if run.directory.config["preset"] == "smoke" else BATCH
 
 
-def _filled(rows: NDArray[Any]) -> NDArray[Any]:
+def _on_whole_batches(act: Act, size: int) -> Act:
+    return lambda obs, step: np.asarray(act(_filled(obs, size), step))[: len(obs)]
+
+
+def _filled(rows: NDArray[Any], size: int) -> NDArray[Any]:
     """A whole batch of rows: the last one is repeated."""
-    return np.pad(rows, ((0, BATCH - len(rows)), (0, 0)), mode="edge")
+    return np.pad(rows, ((0, size - len(rows)), (0, 0)), mode="edge")
 
 
 def _skilled(deterministic: bool) -> MakeAct:

@@ -11,11 +11,12 @@ from ibol.bounds import whole_number
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.evaluation.downstream import evaluate_downstream
-from ibol.evaluation.loading import Run, load_runs
+from ibol.evaluation.goals import goal_paths
+from ibol.evaluation.loading import LoadedRun, Run, load_runs
 from ibol.evaluation.rows import Row
 from ibol.evaluation.skills import evaluate_skills
 from ibol.learners.rollout import Trajectories, collect
-from ibol.linearizer.evaluation import evaluate_linearizer, random_goal_paths
+from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.policy import Linearizer
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import pooled_limits
@@ -57,8 +58,7 @@ def evaluate_runs(
         )  # fmt: skip
     rows += evaluate_downstream(of_kind["controller"], episodes=episodes, seed=seed)
     start = derive(seed, "evaluation")
-    linearizers = [run.agent for run in of_kind["linearizer"]]
-    coverage = linearizer_coverage(linearizers, trajectories=trajectories, seed=start, quiet=quiet)
+    coverage = linearizer_coverage(of_kind["linearizer"], trajectories=trajectories, seed=start, quiet=quiet)
     for run, cells in zip(of_kind["linearizer"], coverage, strict=True):
         scores = evaluate_linearizer(run.agent, seed=start).scalars()
         rows.append({"run": zoo.label(run.path), "env": run.agent.env, **scores, "coverage": cells})
@@ -71,15 +71,15 @@ def evaluate_runs(
 
 
 def linearizer_coverage(
-    linearizers: Sequence[Linearizer], *, trajectories: int, seed: int, quiet: bool = False
+    linearizers: Sequence[LoadedRun | Linearizer], *, trajectories: int, seed: int, quiet: bool = False
 ) -> list[int]:
     """Each linearizer's visited cells, between the extremes of all of the same environment."""
     paths = []
     with WorkProgress(len(linearizers) * trajectories, "episodes", quiet) as progress:
         for linearizer in linearizers:
-            paths.append(random_goal_paths(linearizer, trajectories=trajectories, seed=seed))
+            paths.append(goal_paths(linearizer, trajectories=trajectories, seed=seed))
             progress.advance(trajectories)
-    envs = [linearizer.env for linearizer in linearizers]
+    envs = [one.env if isinstance(one, Linearizer) else str(one.agent.env) for one in linearizers]
     limits = {env: pooled_limits([p for p, e in zip(paths, envs, strict=True) if e == env]) for env in set(envs)}
     return [state_coverage(visited, limits[env]) for visited, env in zip(paths, envs, strict=True)]
 

@@ -11,21 +11,31 @@ from ibol.errors import IbolError
 from ibol.experiments.cells import SET, Cell
 from ibol.runs.directory import RunDirectory
 
-KNOWN: dict[tuple[str, str, str], float] = {
-    ("ibol", "ant", "fast"): 4.5,
-    ("diayn", "ant", "fast"): 4.1,
-    ("valor", "ant", "fast"): 3.5,
-    ("dads", "ant", "fast"): 3.9,
-    ("ibol", "half_cheetah", "fast"): 5.0,
-    ("diayn", "half_cheetah", "fast"): 3.0,
-    ("valor", "half_cheetah", "fast"): 4.0,
-    ("dads", "half_cheetah", "fast"): 3.4,
-    ("ibol", "hopper", "fast"): 12.3,
-    ("ibol", "dkitty", "fast"): 7.1,
-    ("ibol", "humanoid", "fast"): 32.0,
-    ("linearize", "ant", "fast"): 12.2,
+Kind = tuple[str, str, str, str]
+"""Method, environment, variant and preset."""
+KNOWN: dict[str, float] = {
+    "dads:ant": 9.7,
+    "dads:half_cheetah": 3.0,
+    "dads:point": 1.3,
+    "diayn:half_cheetah": 3.3,
+    "diayn:hopper": 17.9,
+    "diayn:point": 0.8,
+    "downstream without skills:ant_goal": 8.4,
+    "downstream without skills:half_cheetah_goal": 6.6,
+    "downstream:ant_goal": 2.4,
+    "downstream:half_cheetah_goal": 0.7,
+    "ibol:point": 2.2,
+    "linearize:ant:euclidean": 5.9,
+    "linearize:half_cheetah:velocity_free": 11.7,
+    "valor:half_cheetah": 5.1,
+    "valor:point": 1.1,
 }
-"""Minutes of whole runs on two idle cores, for a first estimate; what a directory has measured comes before it."""
+"""Minutes of whole runs of preset fast on one core, for a first estimate: benchmarks/results/costs.json, rounded.
+
+What a directory has measured comes before it.
+"""
+ELSEWHERE = {"ibol:hopper": 12.3, "ibol:dkitty": 7.1, "ibol:humanoid": 32.0}
+"""Minutes on two idle cores, of kinds that the benchmark has not measured: less than one core needs."""
 _ROUGH = {"smoke": 0.3, "fast": 5.0}  # minutes of a run of which nothing is known
 
 
@@ -35,6 +45,7 @@ class Cost:
 
     method: str
     env: str
+    variant: str
     preset: str
     runs: int
     """Finished runs that were measured."""
@@ -44,7 +55,7 @@ class Cost:
     def row(self) -> dict[str, Any]:
         """As JSON."""
         return {
-            "method": self.method, "env": self.env, "preset": self.preset, "runs": self.runs,
+            "method": self.method, "env": self.env, "variant": self.variant, "preset": self.preset, "runs": self.runs,
             "minutes": round(self.minutes, 3), "total_minutes": round(self.runs * self.minutes, 3),
         }  # fmt: skip
 
@@ -53,8 +64,8 @@ class Costs:
     """Estimates in seconds, from the runs of a directory and `KNOWN`."""
 
     def __init__(self, cells: Sequence[Cell], directory: Path) -> None:
-        self._epoch: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-        self._whole: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        self._epoch: dict[Kind, list[float]] = defaultdict(list)
+        self._whole: dict[Kind, list[float]] = defaultdict(list)
         for cell in cells:
             self.learn(cell, directory)
 
@@ -72,38 +83,54 @@ class Costs:
     def seconds(self, cell: Cell, done: int = 0) -> float:
         """What the rest of a cell takes on this machine after so many epochs, more or less."""
         left = max(cell.epochs - done, 0)
-        if cell.method == SET:
-            return 60.0 * left if cell.preset != "smoke" else 5.0 * left
+        if cell.method == SET and cell.preset == "smoke":
+            return 5.0 * left
         measured = self._epoch.get(kind_of(cell))
         if measured:
             return statistics.median(measured) * left
-        minutes = KNOWN.get(kind_of(cell), self._like(cell))
+        minutes = _known(cell) or _like(cell)
         return 60.0 * minutes * left / max(cell.epochs, 1)
 
     def known(self, cell: Cell) -> bool:
         """Whether this kind of run was measured, here or in `KNOWN`."""
-        return cell.method == SET or kind_of(cell) in self._epoch or kind_of(cell) in KNOWN
+        return kind_of(cell) in self._epoch or _known(cell) is not None
 
     def table(self) -> list[Cost]:
         """The kinds of runs that came to their end, the dearest first."""
         found = [Cost(*kind, len(all_), statistics.median(all_) / 60) for kind, all_ in self._whole.items()]
         return sorted(found, key=lambda cost: -cost.runs * cost.minutes)
 
-    def _like(self, cell: Cell) -> float:
-        """Minutes of another method in the same environment, else of anything."""
-        near = [minutes for (_, env, preset), minutes in KNOWN.items() if (env, preset) == (cell.env, cell.preset)]
-        if near:
-            return statistics.median(near)
-        if cell.preset in _ROUGH:
-            return _ROUGH[cell.preset]
-        # The paper's presets: two seconds for an epoch, as benchmarks/results measures them.
-        return 2.0 * cell.epochs / 60
 
-
-def kind_of(cell: Cell) -> tuple[str, str, str]:
+def kind_of(cell: Cell) -> Kind:
     """Cells of one kind cost about the same."""
     alone = cell.method == "downstream" and "skills" not in cell.sources
-    return f"{cell.method}{' without skills' if alone else ''}", cell.env, cell.preset
+    return f"{cell.method}{' without skills' if alone else ''}", cell.env, cell.variant, cell.preset
+
+
+def name_of(cell: Cell) -> str:
+    """The kind of a cell as a word, but for its preset."""
+    return ":".join(filter(None, kind_of(cell)[:3]))
+
+
+def _known(cell: Cell) -> float | None:
+    return KNOWN.get(name_of(cell)) if cell.preset == "fast" else None
+
+
+def _like(cell: Cell) -> float:
+    """Minutes of what is most alike: another variant, else other tasks for a controller, else other methods there."""
+    if cell.preset == "fast":
+        own, own_env = kind_of(cell)[:2]
+        every = {**ELSEWHERE, **KNOWN}
+        known = [(method, env, every[name]) for name in every for method, env, *_ in [name.split(":")]]
+        same = [minutes for method, env, minutes in known if (method, env) == (own, own_env)]
+        task = [minutes for method, _, minutes in known if method == own and cell.method == "downstream"]
+        there = [minutes for method, env, minutes in known if env == own_env]
+        if near := same or task or there:
+            return statistics.median(near)
+    if cell.preset in _ROUGH:
+        return _ROUGH[cell.preset]
+    # The paper's presets: two seconds for an epoch, as benchmarks/results measures them.
+    return 2.0 * cell.epochs / 60
 
 
 def wall_seconds(seconds: Iterable[float], longest: float, workers: int) -> float:

@@ -43,6 +43,8 @@ class Context:
     optional: tuple[str, ...] = ()
     """Methods that a version of ibol may lack; what needs them is left out, and said in `lacks`."""
     lacks: list[str] = field(default_factory=list)
+    smoke: Mapping[str, Table] = field(default_factory=dict)
+    """Settings of runs with preset smoke, by command."""
 
 
 def expand(table: Table, context: Context, command: str = "", env: str = "") -> list[Cell]:
@@ -155,9 +157,11 @@ def _cell(table: dict[str, Any], context: Context) -> Cell:
         chosen = presets.variants(command)[variant]
     settings = {name: value for name, value in table.items() if name not in (*_WHICH, *_ENV_FIELDS)}
     sources = {name: value for name, value in settings.items() if isinstance(value, Cell)}
+    if preset == "smoke":
+        chosen = {**context.smoke.get(command, {}), **chosen}
     kind = launch.find(method).config
     known = {one.name for one in dataclasses.fields(kind)}
-    for name in settings:
+    for name in (*settings, *chosen):
         if name not in known:
             raise unknown("setting", name, {*known, *_WHICH, *_ENV_FIELDS}, f" (of {method} in {context.source})")
     given = {name: _value(value) for name, value in {**chosen, **settings}.items() if name not in sources}

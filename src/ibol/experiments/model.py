@@ -24,6 +24,7 @@ from ibol.evaluation.plots import FIGURES
 from ibol.experiments.cells import Cell, with_needs
 from ibol.experiments.expand import MOST, Context, Table, expand
 from ibol.runs import files
+from ibol.training import launch
 
 GRIDS = {"grid": "random", "grid-eight": "eight"}
 """Figures with a panel for each cell of the entry's rows, and the latents that they show."""
@@ -32,8 +33,11 @@ CLAIMS = tuple(f"C{number}" for number in range(1, 11))
 DRAWN = (*FIGURES, *GRIDS, "scenes")
 PAPER = resources.files("ibol.experiments") / "paper.toml"
 _MOST_BYTES = 2**20
+_TOP_KEYS = ("title", "preset", "optional_methods", "smoke")
 _RESERVED = ("all", "runs", "leases", "failures")
-_RUN_KEYS = ("shared", "runs", "rows", "columns", "cells")
+_PRESETS = ("paper", "fast", "smoke")
+_RUN_KEYS = ("runs", "rows", "columns", "cells")
+_SHARED_KEYS = ("shared", *(f"shared_{preset}" for preset in _PRESETS))
 
 
 @dataclass(frozen=True)
@@ -134,17 +138,18 @@ def parse(text: str, source: str, preset: str | None = None, seeds: int | None =
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise IbolError(f"{source} is no TOML: {error}") from None
-    tables = {name: value for name, value in content.items() if isinstance(value, dict)}
+    tables = {name: value for name, value in content.items() if isinstance(value, dict) and name not in _TOP_KEYS}
     for name in content:
-        if name not in (*tables, "title", "preset", "optional_methods"):
-            raise unknown("key", name, ("title", "preset", "optional_methods"), f", or an entry's table (in {source})")
+        if name not in (*tables, *_TOP_KEYS):
+            raise unknown("key", name, _TOP_KEYS, f", or an entry's table (in {source})")
     chosen = str(preset or content.get("preset", presets.DEFAULT))
     if chosen == "smoke" and seeds is None:
         seeds = 1  # it only shows that everything works
     optional = tuple(map(str, content.get("optional_methods", [])))
+    smoke = _smoke(content.get("smoke", {}), source)
     entries = []
     for name, table in tables.items():
-        entries.append(_entry(name, table, Context(source, chosen, seeds, optional)))
+        entries.append(_entry(name, table, Context(source, chosen, seeds, optional, smoke=smoke)))
     if not entries:
         raise IbolError(f"{source} has no entry: a table such as [comparison] with figures and runs")
     if sum(len(entry.cells) for entry in entries) > MOST:
@@ -152,13 +157,26 @@ def parse(text: str, source: str, preset: str | None = None, seeds: int | None =
     return Experiment(str(content.get("title", Path(source).stem)), chosen, tuple(entries))
 
 
+def _smoke(tables: Any, source: str) -> Mapping[str, Table]:
+    """Settings of runs with preset smoke, by command."""
+    commands = ("discover", *launch.COMMANDS)
+    if not isinstance(tables, Mapping) or not all(isinstance(table, Mapping) for table in tables.values()):
+        raise IbolError(f"smoke in {source} is {tables!r:.80}, but a table of settings for each command is needed")
+    for name in tables:
+        if name not in commands:
+            raise unknown("command", str(name), commands, f" (smoke in {source})")
+    return tables
+
+
 def _entry(name: str, table: Table, context: Context) -> Entry:
     where = f"[{name}] in {context.source}"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}", name) or name in _RESERVED:
         raise IbolError(f"{where}: an entry's name has letters, digits, - and _, and is none of {', '.join(_RESERVED)}")
-    about = _about({key: value for key, value in table.items() if key not in _RUN_KEYS}, where)
+    about = _about({key: value for key, value in table.items() if key not in (*_RUN_KEYS, *_SHARED_KEYS)}, where)
     scoped = dataclasses.replace(context, source=where, lacks=[])
-    expanded = [[cell for one in row for cell in expand(one, scoped)] for row in _run_tables(table, where)]
+    expanded = [
+        [cell for one in row for cell in expand(one, scoped)] for row in _run_tables(table, context.preset, where)
+    ]
     rows = tuple(_settings(row) for row in expanded if row)
     if not rows and not scoped.lacks:
         raise IbolError(f"{where} has no runs")
@@ -179,7 +197,7 @@ def _about(values: Mapping[str, Any], where: str) -> About:
     known = [field.name for field in dataclasses.fields(About)]
     for name in values:
         if name not in known:
-            raise unknown("key", name, [*known, *_RUN_KEYS], f" (in {where})")
+            raise unknown("key", name, [*known, *_RUN_KEYS, *_SHARED_KEYS], f" (in {where})")
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     about = About(**given)
     try:
@@ -193,14 +211,15 @@ def _about(values: Mapping[str, Any], where: str) -> About:
     return about
 
 
-def _run_tables(table: Table, where: str) -> list[list[Table]]:
+def _run_tables(table: Table, preset: str, where: str) -> list[list[Table]]:
     """Rows of run tables: crossed rows and columns, rows of cells, or one row of runs."""
-    shared = table.get("shared", {})
-    parts: dict[str, Any] = {name: table.get(name, []) for name in _RUN_KEYS[1:]}
+    all_shared = [table.get(name, {}) for name in _SHARED_KEYS]
+    parts: dict[str, Any] = {name: table.get(name, []) for name in _RUN_KEYS}
     flat = [one for name in ("runs", "rows", "columns") for one in _listed(parts[name], name, where)]
     nested = [one for row in _listed(parts["cells"], "cells", where) for one in _listed(row, "cells", where)]
-    if not isinstance(shared, dict) or not all(isinstance(one, dict) for one in (*flat, *nested)):
+    if not all(isinstance(one, dict) for one in (*all_shared, *flat, *nested)):
         raise IbolError(f"{where}: shared, and each of runs, rows, columns and cells, is to be a table of settings")
+    shared = {**all_shared[0], **table.get(f"shared_{preset}", {})}
     crossed: list[list[Table]] = [[{**row, **column} for column in parts["columns"]] for row in parts["rows"]]
     rows: list[list[Table]] = [
         [{**shared, **one} for one in row] for row in (parts["runs"], *crossed, *parts["cells"]) if row

@@ -95,17 +95,21 @@ def _entry(result: Result, directory: Path) -> str:
     entry = result.entry
     parts = [f'<section id="entry-{entry.name}"><h2>{escape(entry.name)}</h2>']
     caption = escape(_caption(entry, result.cells))
+    names = {f"scenes-{cell.name}": f"{cell.method.upper()} on {cell.env}, seed {cell.seed}." for cell in result.cells}
+    strips = any(file.stem in names for file in result.figures)
+    if strips or not result.figures:
+        parts.append(f"<p>{caption}</p>")
     for number, file in enumerate(result.figures):
         source = base64.b64encode((directory / entry.name / file.name).read_bytes()).decode()
         vector = file.with_suffix(".pdf")
-        link = f' <a href="{entry.name}/{vector.name}">PDF</a>' if vector.is_file() else ""
-        said = f"{caption}{link}" if number == 0 else link
+        link = f'<a href="{entry.name}/{vector.name}">PDF</a>' if vector.is_file() else ""
+        first = caption if number == 0 and not strips else ""
+        said = " ".join(filter(None, [first, escape(names.get(file.stem, "")), link]))
+        kind = ' class="strip"' if file.stem in names else ""
         parts.append(
-            f'<figure><img alt="{escape(file.stem)} of {entry.name}" src="data:image/png;base64,{source}">'
+            f'<figure{kind}><img alt="{escape(file.stem)} of {entry.name}" src="data:image/png;base64,{source}">'
             f"<figcaption>{said}</figcaption></figure>"
         )
-    if not result.figures:
-        parts.append(f"<p>{caption}</p>")
     notes = [*entry.lacks, *result.notes]
     parts += [f'<p class="note">{escape(note)}.</p>' for note in notes]
     rows = [{name: value for name, value in row.items() if name != "cell"} for row in means(result.rows)]
@@ -129,14 +133,16 @@ def _costs(costs: Sequence[Cost]) -> str:
     if not costs:
         return "<p>No run has come to its end yet.</p>"
     rows: list[list[Any]] = [
-        [cost.method, cost.env, cost.preset, cost.runs, f"{cost.minutes:.2f}", f"{cost.runs * cost.minutes:.1f}"]
+        [
+            cost.method, cost.env, cost.variant, cost.preset, cost.runs, f"{cost.minutes:.2f}",
+            f"{cost.runs * cost.minutes:.1f}",
+        ]
         for cost in costs
-    ]
+    ]  # fmt: skip
     total = sum(cost.runs * cost.minutes for cost in costs)
-    rows.append(["all", "", "", sum(cost.runs for cost in costs), "", f"{total:.1f}"])
-    return table(
-        ("method", "environment", "preset", "runs", "minutes of one (median)", "minutes of all"), rows, numbers=3
-    )
+    rows.append(["all", "", "", "", sum(cost.runs for cost in costs), "", f"{total:.1f}"])
+    heads = ("method", "environment", "variant", "preset", "runs", "minutes of one (median)", "minutes of all")
+    return table(heads, rows, numbers=4)
 
 
 def _runs(board: Board) -> str:

@@ -25,6 +25,8 @@ from ibol.runs import files
 from ibol.runs.directory import versions
 
 SMOKE = {"trajectories": 32, "drawn": 16}
+_EPISODES = 64  # of a controller that are measured
+_SMOKE_EPISODES = 4
 _ONE_ENV = ("curves", "trajectories", "linearizer-rewards")
 _ONE_EACH = ("trajectories", "orientation")
 _MOST = 2**28  # bytes of scores.json
@@ -59,7 +61,8 @@ def results_of(entry: Entry, done: set[str], directory: Path, *, small: bool, sa
         return kept
     say(f"{entry.name}: measuring and drawing {len(cells)} runs")
     notes: list[str] = []
-    rows = json.loads(json.dumps(_rows(entry, cells, directory, notes)))  # as they are when they are read again
+    measured = _rows(entry, cells, directory, notes, small=small)
+    rows = json.loads(json.dumps(measured))  # as they are when they are read again
     drawn = [picture for name in entry.about.figures for picture in _draw(name, entry, cells, directory, notes)]
     result = Result(entry, cells, tuple(rows), tuple(drawn), tuple(notes))
     content = {"key": key, "rows": rows, "figures": [file.name for file in drawn], "notes": notes}
@@ -105,7 +108,7 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(end, int | float) for end in value)
 
 
-def _rows(entry: Entry, cells: Sequence[Cell], directory: Path, notes: list[str]) -> list[Row]:
+def _rows(entry: Entry, cells: Sequence[Cell], directory: Path, notes: list[str], *, small: bool) -> list[Row]:
     """The rows of all runs, an environment after the other, so that one that cannot be measured costs only itself."""
     rows: list[Row] = []
     for env in dict.fromkeys(cell.env for cell in cells):
@@ -113,7 +116,7 @@ def _rows(entry: Entry, cells: Sequence[Cell], directory: Path, notes: list[str]
         try:
             found = evaluate_runs(
                 [Path(path) for path in paths], trajectories=entry.about.trajectories, bins=entry.about.bins,
-                references=False, quiet=True,
+                references=False, quiet=True, episodes=_SMOKE_EPISODES if small else _EPISODES,
             )  # fmt: skip
             more = {
                 path: further(entry.about.claims, Path(path), trajectories=entry.about.trajectories) for path in paths

@@ -81,7 +81,7 @@ class Schedule:
         self.options, self.watch = options, watch
         self.board = Board({cell.name: cell for cell in cells})
         self.costs = costs.Costs(cells, options.directory)
-        self._measured = {cell.name for cell in measured if states.holds_skills(cell)}
+        self._measured = {cell.name for cell in measured if states.can_be_measured(cell)}
         self._attempts: dict[str, int] = {}
         self._users: dict[str, list[str]] = {}
         for cell in cells:

@@ -101,10 +101,11 @@ def forget_failure(directory: Path, name: str) -> None:
 
 
 def measured(cell: Cell, directory: Path) -> bool:
-    """Whether episodes of its skills are kept already."""
-    return (directory / cell.place / "evaluation" / "skills-random-seed0.safetensors").exists()
+    """Whether episodes of what it has learned are kept already."""
+    wanted = "goals-*.safetensors" if cell.method == "linearize" else "skills-random-seed0.safetensors"
+    return any((directory / cell.place / "evaluation").glob(wanted))
 
 
-def holds_skills(cell: Cell) -> bool:
-    """Whether there are skills to be measured."""
-    return cell.method not in (*launch.COMMANDS, SET)
+def can_be_measured(cell: Cell) -> bool:
+    """Whether there are skills or a linearizer, whose episodes are simulated once for all figures."""
+    return cell.method == "linearize" or cell.method not in (*launch.COMMANDS, SET)

@@ -110,7 +110,7 @@ def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -
             raise IbolError(f"{run.path} is of {skills.env}, but only free robots turn: {floating}")
         dims = ROTATION[robot.rotation]
         line = skill_rollouts(run, which="line", trajectories=count, seed=options.seed, state_dims=dims)
-        title = f"{labels[run.path]}, seed {run.directory.config['seed']}, {count} latents"
+        title = f"{labels[run.path]}\nseed {run.directory.config['seed']}, {count} latents"
         panels.append(OrientationPanel(title, "latent z₁", line.latents[:, 0], line.locations))
         source = skills.env, run.directory.config["settings"]["linearizer"]
         if skills.linearizer is not None and source not in compared:

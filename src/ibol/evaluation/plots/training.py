@@ -8,13 +8,14 @@ import numpy as np
 
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.groups import Group, group_runs, only_env
+from ibol.evaluation.loading import load_runs
 from ibol.evaluation.plots.common import PlotOptions, setting_of
 from ibol.evaluation.runs import linearizer_coverage
 from ibol.figures.boxes import BoxPanel, plot_boxes
 from ibol.figures.curves import Curve, plot_curves
-from ibol.linearizer.policy import load_linearizer
 from ibol.metrics.catalogue import find_metric
 from ibol.runs.directory import RunDirectory
+from ibol.seeding import derive
 
 _PREFERRED = ("evaluation/information", "evaluation/reach", "evaluation/return", "return")
 
@@ -27,8 +28,8 @@ def plot_linearizer_rewards(names: Sequence[str], output: Path, options: PlotOpt
             raise IbolError(f"{path} is no run of 'ibol linearize', but this figure compares linearizers")
     groups, count = group_runs(paths), options.count(2000)
     env, metric = only_env(groups), find_metric("coverage")
-    linearizers = [load_linearizer(path) for path in paths]
-    coverage = linearizer_coverage(linearizers, trajectories=count, seed=options.seed, quiet=options.quiet)
+    start = derive(options.seed, "evaluation")  # as `ibol evaluate`, so that the figure has its numbers
+    coverage = linearizer_coverage(load_runs(paths), trajectories=count, seed=start, quiet=options.quiet)
     cells = dict(zip(paths, coverage, strict=True))
     short = [_reward_name(group) for group in groups]
     values = {

@@ -34,12 +34,12 @@ class RayEngine:
         self._ray = _import_ray()
         _check_address(address)
         self._most, self._tasks, self._counted = jobs, dict[Any, Task](), 0.0
-        given: dict[str, Any] = {"address": address} if address else {"num_cpus": jobs or cores()}
-        if not address:
-            given["include_dashboard"] = False
-        environ = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+        given: dict[str, Any] = {"address": address}
+        if not address:  # one of our own, also where another one runs on this machine
+            given = {"address": "local", "num_cpus": jobs or cores(), "include_dashboard": False}
+        self._environ = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
         try:
-            self._ray.init(log_to_driver=False, runtime_env={"env_vars": one_core(environ)}, **given)
+            self._ray.init(log_to_driver=False, runtime_env={"env_vars": one_core(self._environ)}, **given)
         except (ConnectionError, ValueError, RuntimeError) as error:
             said = str(error).strip().splitlines()[0]
             raise IbolError(f"there is no Ray cluster to use: {said} (--address)") from None
@@ -56,8 +56,9 @@ class RayEngine:
     def submit(self, task: Task) -> None:
         """Give a task to the cluster."""
         reference = self._remote.options(
-            num_cpus=1, memory=int(self._memory), max_retries=_RETRIES, name=task.name
-        ).remote(asdict(task))
+            num_cpus=1, memory=int(self._memory), max_retries=_RETRIES, name=task.name,
+            runtime_env={"env_vars": one_core(self._environ, task.preset)},
+        ).remote(asdict(task))  # fmt: skip
         self._tasks[reference] = task
 
     def wait(self, seconds: float) -> list[Outcome]:

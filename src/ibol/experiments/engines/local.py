@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ibol import memory
-from ibol.experiments.engines.work import Outcome, Task, one_core
+from ibol.experiments.engines.work import Outcome, Task, one_core, same_process
 
 _GUESS = 1.2e9  # bytes that a process needs whose kind was never seen
 _TIME_TO_SAVE = 25.0  # seconds
@@ -25,6 +25,8 @@ class _Worker:
     process: "subprocess.Popen[bytes]"
     said: IO[bytes]
     """What it printed."""
+    first: Task
+    """What it was started for."""
     task: Task | None = None
     answer: bytes = b""
     began: float = field(default_factory=time.monotonic)
@@ -35,6 +37,7 @@ class LocalEngine:
 
     def __init__(self, jobs: int | None = None) -> None:
         self.jobs = jobs or cores()
+        self._command = [sys.executable, "-m", "ibol.experiments.engines.worker"]
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
         self._peaks: dict[tuple[str, str, str], int] = {}
@@ -51,7 +54,8 @@ class LocalEngine:
 
     def submit(self, task: Task) -> None:
         """Begin a task."""
-        worker = next((worker for worker in self._workers if worker.task is None), None) or self._start()
+        idle = [worker for worker in self._workers if worker.task is None]
+        worker = next((one for one in idle if same_process(one.first, task)), None) or self._start(task)
         worker.task, worker.began = task, time.monotonic()
         assert worker.process.stdin is not None
         with contextlib.suppress(OSError):  # it has died: `wait` will say so
@@ -106,14 +110,15 @@ class LocalEngine:
             _release(worker)
         self._workers = []
 
-    def _start(self) -> _Worker:
+    def _start(self, task: Task) -> _Worker:
         said = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the worker)
         process = subprocess.Popen(
-            [sys.executable, "-m", "ibol.experiments.engines.worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, env=one_core(os.environ),
+            self._command,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
+            env=one_core(os.environ, task.preset),
             start_new_session=True,  # Ctrl-C is for the one who gives the work
         )  # fmt: skip
-        worker = _Worker(process, said)
+        worker = _Worker(process, said, task)
         self._workers.append(worker)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)

@@ -1,4 +1,4 @@
-"""The work of one cell, wherever it is done: train its run or what is left of it, then simulate its skills once."""
+"""The work of one cell, wherever it is done: train its run or what is left of it, then simulate what it has learned."""
 
 import os
 import resource
@@ -20,6 +20,7 @@ from ibol.runs import files
 ONE_CORE = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Variables that keep a process to one core; they must be there before it imports anything."""
 _ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+_COMPILED_QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Task:
     trusted: tuple[str, ...] = ()
     checkpoint_minutes: float = 5.0
     measure: int = 0
-    """Random skills to simulate once the run is trained."""
+    """Random skills, or goals of a linearizer, to simulate once the run is trained."""
 
 
 Kind = Literal["done", "interrupted", "failed", "busy", "lost"]
@@ -79,11 +80,20 @@ def task_from(values: Mapping[str, Any]) -> Task:
     return Task(**given)
 
 
-def one_core(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables of a process that uses one core, so that its numbers are the same everywhere."""
-    flags = environ.get("XLA_FLAGS", "")
-    flags = flags if _ONE_THREAD in flags else f"{flags} {_ONE_THREAD}".strip()
+def one_core(environ: Mapping[str, str], preset: str = "") -> dict[str, str]:
+    """The environment variables of a process that uses one core, so that its numbers are the same everywhere.
+
+    One for runs of preset smoke, which compile for longer than they train, compiles without optimisation.
+    """
+    wanted = [_ONE_THREAD, *([_COMPILED_QUICKLY] if preset == "smoke" else [])]
+    given = environ.get("XLA_FLAGS", "")
+    flags = " ".join([given, *(flag for flag in wanted if flag not in given)]).strip()
     return {**environ, **ONE_CORE, "XLA_FLAGS": flags}
+
+
+def same_process(one: Task, other: Task) -> bool:
+    """Whether a process that was started for one task can do the other."""
+    return (one.preset == "smoke") == (other.preset == "smoke")
 
 
 def perform(task: Task) -> Outcome:
@@ -153,16 +163,22 @@ def _train(task: Task) -> bool:
 
 
 def _measure(task: Task) -> None:
-    """Simulate the skills, so that the evaluation of all runs finds their episodes in the run."""
+    """Simulate skills, or a linearizer's goals, so that the evaluation of all runs finds their episodes in the run."""
+    from ibol.evaluation.goals import goal_paths
     from ibol.evaluation.loading import load_run
+    from ibol.evaluation.plots.skills import EPISODES
     from ibol.evaluation.rollouts import skill_rollouts
     from ibol.evaluation.skills import accuracy_trajectories
+    from ibol.seeding import derive
+    from ibol.skills.latents import SHOWN
 
     run = load_run(Path(task.place))
-    if not run.skills.location_dims:
-        return
-    skill_rollouts(run, trajectories=task.measure)
-    skill_rollouts(run, which="eight", trajectories=accuracy_trajectories(task.measure))
+    if run.kind == "linearizer":
+        goal_paths(run, trajectories=task.measure, seed=derive(0, "evaluation"))
+    elif run.skills.location_dims:
+        drawn = SHOWN * EPISODES  # by figures
+        skill_rollouts(run, trajectories=task.measure)
+        skill_rollouts(run, which="eight", trajectories=max(accuracy_trajectories(task.measure), drawn))
 
 
 def _make_set(task: Task) -> bool:
