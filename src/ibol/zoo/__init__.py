@@ -5,6 +5,7 @@ makes an entry from a finished run.
 """
 
 import json
+import os
 import warnings
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,8 +30,8 @@ def locate(run: str | Path) -> Path:
     path = Path(run)
     env, _, method = str(run).partition(":")
     entry = DIRECTORY / f"{env}-{method or FIRST}"
-    is_name = path.name == str(run) and not path.exists()
-    return entry if is_name and (entry / CARD).is_file() else path
+    is_name = path.name == str(run) and not os.path.exists(path)  # where a name is too long, there is nothing, either
+    return entry if is_name and os.path.isfile(entry / CARD) else path
 
 
 def is_bundled(path: Path) -> bool:
