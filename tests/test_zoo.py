@@ -33,9 +33,11 @@ def test_cards_say_what_is_there(name: str) -> None:
     assert len(list(run.metrics())) == card["epochs"] == run.config["settings"]["epochs"]
     assert card["limits"]
     assert (zoo.locate(name) / zoo.PICTURE).read_bytes().startswith(b"\x89PNG")
-    # What the references score is chance, 1 of 8 latents; a card that confused policies would say otherwise.
+    # What the references score is chance: a card that confused policies, or skills that learned nothing, would show.
+    information = {policy: scores["neighbour_information"] for policy, scores in card["scores"].items()}
+    assert information["skills"] > 0.2 + max(information["untrained"], information["random"])
     accuracy = {policy: scores["accuracy"] for policy, scores in card["scores"].items()}
-    assert accuracy["skills"] > 2 * max(accuracy["untrained"], accuracy["random"])
+    assert accuracy["skills, mode"] > 1.4 * max(accuracy["untrained"], accuracy["random"])
 
 
 @pytest.mark.parametrize("name", zoo.names())
