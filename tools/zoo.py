@@ -125,8 +125,8 @@ def write_page() -> None:
             f"\n## {name}\n\n{card['title']} on `{card['env']}`. **Not good for:** {card['limits']}.\n\n"
             f"![Where the skills {name} go]({_relative(picture)})\n\n"
             f"{table}\n\n"
-            f"Scores of {card['evaluation_trajectories']} random latents. Made by `{card['command']}` on the "
-            f"linearizer of `{card['linearizer']}`: {card['env_steps']:,} "
+            f"Scores of {card['evaluation_trajectories']} random latents. Made by <code>{card['command']}</code> on "
+            f"the linearizer of <code>{card['linearizer']}</code>: {card['env_steps']:,} "
             f"environment steps, {card['minutes']} minutes on one core. {versions}.\n"
         )
     PAGE.write_text("".join(parts))
