@@ -14,6 +14,8 @@ from ibol.evaluation.loading import load_run
 from ibol.evaluation.rollouts import skill_rollouts
 from ibol.skills.env import SkillEnv
 
+WEAK = {"humanoid"}  # sampled skills are told apart no better than by chance, and the card has to say so
+
 
 def content(name: str) -> dict[str, bytes]:
     entry = zoo.locate(name)
@@ -37,7 +39,10 @@ def test_cards_say_what_is_there(name: str) -> None:
     information = {policy: scores["neighbour_information"] for policy, scores in card["scores"].items()}
     assert information["skills"] > 0.2 + max(information["untrained"], information["random"])
     accuracy = {policy: scores["accuracy"] for policy, scores in card["scores"].items()}
-    assert accuracy["skills, mode"] > 1.4 * max(accuracy["untrained"], accuracy["random"])
+    if name in WEAK:
+        assert "no better than by chance" in card["limits"]
+    else:
+        assert accuracy["skills"] > 2 * max(accuracy["untrained"], accuracy["random"])
 
 
 @pytest.mark.parametrize("name", zoo.names())
