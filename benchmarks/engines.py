@@ -107,7 +107,7 @@ def overhead(args: argparse.Namespace) -> dict[str, Any]:
     engines: dict[str, Any] = {"ray": SleepingCluster, "local": SleepingProcesses, "none": MovedClock}
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        schedule = Schedule(cells, [], Options(Path(folder), measure=0), lambda board: None)
+        schedule = Schedule(cells, {}, Options(Path(folder)), lambda board: None)
         prepared = time.perf_counter() - began
         engine = engines[args.engine](args.cpus, seconds)
         warm_up(engine, cells[: args.cpus], Path(folder))

@@ -34,7 +34,7 @@ SCORES = (
     "neighbour_information", "neighbour_sepin@1", "accuracy", "spread", "distance", "coverage", "smallest_sector",
     "lowest", "highest",
 )  # fmt: skip
-METHODS = ("ibol", "diayn", "valor", "dads")
+METHODS = ("ibol", "diayn", "valor", "dads", "edl", "sectar")
 Row = dict[str, Any]
 
 
@@ -97,7 +97,7 @@ class Try:
 def train(env: str, methods: Sequence[str], numbers: Sequence[int] | None, folder: Path) -> None:
     """Make the rows that are missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    for method in methods:
+    for method in methods or methods_of(env):
         for number in range(len(candidates()[env][method])) if numbers is None else numbers:
             if not any(row["method"] == method and row["try"] == number for row in rows_of(env)):
                 one = Try(env, method, number)
@@ -107,7 +107,7 @@ def train(env: str, methods: Sequence[str], numbers: Sequence[int] | None, folde
 def ablate(env: str, methods: Sequence[str], names: Sequence[str] | None, folder: Path) -> None:
     """Make the rows of ablations that are missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    for method in methods:
+    for method in methods or methods_of(env):
         for name in names or ablations().get(method, {}):
             known = [(row["env"], row["method"], row["try"]) for row in _rows_in(ABLATIONS)]
             if (env, method, name) not in known:
@@ -134,7 +134,12 @@ def choose(env: str) -> Iterator[tuple[Row, bool]]:
 def complete(env: str) -> bool:
     """Whether all candidates of a robot have been tried: only then a preset may be what is chosen."""
     tried = {(row["method"], row["try"]) for row in rows_of(env)}
-    return tried == {(method, number) for method in METHODS for number in range(len(candidates()[env][method]))}
+    return tried == {(method, number) for method in methods_of(env) for number in range(len(candidates()[env][method]))}
+
+
+def methods_of(env: str) -> list[str]:
+    """The methods that have candidates for a robot."""
+    return [method for method in METHODS if method in candidates()[env]]
 
 
 def smallest_spread(env: str) -> float:
@@ -207,7 +212,7 @@ def main() -> None:
     for name, kind, what in (("train", int, "tries"), ("ablate", str, "ablations")):
         command = commands.add_parser(name, help=f"make the rows of {what} that are missing")
         command.add_argument("env", choices=[env for env in candidates() if env != "protocol"])
-        command.add_argument("methods", nargs="*", default=METHODS, help="default: all")
+        command.add_argument("methods", nargs="*", help="default: all that have candidates there")
         command.add_argument("--only", type=kind, nargs="+", help=f"numbers or names of the {what} (default: all)")
         command.add_argument("--dir", type=Path, required=True, help="where the runs are kept")
     commands.add_parser("choose", help="show all rows and what is chosen")

@@ -1,4 +1,4 @@
-"""DIAYN, VALOR and DADS: their rewards against closed forms, masking, training to skills that can be told apart."""
+"""The baselines: rewards against closed forms, masking, training to skills that can be told apart."""
 
 import dataclasses
 from functools import partial
@@ -24,7 +24,7 @@ from ibol.skills.latents import Gaussian
 from ibol.skills.policy import assemble, load_skills
 from ibol.training.launch import find
 
-METHODS = ["diayn", "valor", "dads"]
+METHODS = ["diayn", "valor", "dads", "edl", "sectar"]
 
 
 def trainer(name: str, env: str = "point", preset: str = "smoke", seed: int = 0, **overrides: object) -> Any:
@@ -252,7 +252,7 @@ def test_all_that_is_made_of_skills_without_a_linearizer(name: str, tmp_path: Pa
     main(["discover", "point", "--method", name, "--preset", "smoke", "--run-dir", run, "--quiet"])
     for figure in ("trajectories", "boxes", "returns"):
         main(["plot", run, "--figure", figure, "--output", str(tmp_path / f"{figure}.png"), *few])
-    metric = "decoder" if name == "valor" else "intrinsic_reward"
+    metric = {"valor": "decoder", "edl": "learn/reward", "sectar": "consistency"}.get(name, "intrinsic_reward")
     main(["plot", run, "--figure", "curves", "--metric", metric, "--output", str(tmp_path / "curves.png"), "--quiet"])
     main(["video", run, "--output", str(tmp_path / "film.png"), "--quiet"])
     main(["report", run, "--no-films", "--output", str(tmp_path / "page.html"), *few])

@@ -164,6 +164,48 @@ def test_an_own_environment_by_gymnasium_id(tmp_path: Path) -> None:
     assert policy.rollout(2).states.shape == (2, 21, 3)
 
 
+CART = """
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+
+
+class Cart(gymnasium.Env):
+    observation_space = Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, speed=1.0):
+        self.speed = speed
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = 0.1 * self.np_random.standard_normal(2).astype(np.float32)
+        return self.state, {}
+
+    def step(self, action):
+        self.state = self.state + np.array([self.speed * action[0], 0.1], np.float32)
+        return self.state, 0.0, False, False, {}
+"""
+
+
+def test_an_own_environment_beside_the_user_keeps_its_horizon_and_location_from_linearizer_to_skills(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own_cart.py").write_text(CART)
+    smoke = "--preset smoke --epochs 1 --quiet"
+    for words in (
+        f"linearize own_cart:Cart --horizon 20 --location-dims 0 --env-kwargs speed=100 --run-dir lin {smoke}",
+        f"discover own_cart:Cart --linearizer lin --run-dir skills {smoke}",
+        "evaluate skills --trajectories 16 --json scores.json --quiet --trust-env own_cart:Cart",
+    ):
+        # -P: as the command `ibol`, Python itself does not look for modules in the working directory.
+        subprocess.run([sys.executable, "-P", "-m", "ibol", *words.split()], cwd=tmp_path, check=True)
+    kept = json.loads((tmp_path / "skills" / "config.json").read_text())["env_settings"]
+    assert (kept["horizon"], kept["location_dims"], kept["env_kwargs"]) == (20, [0], ["speed=100"])
+    rows = json.loads((tmp_path / "scores.json").read_text())
+    assert {row["policy"]: row["spread"] > 10 for row in rows} == dict.fromkeys(("skills", "untrained", "random"), True)
+
+
 def test_a_loaded_policy_acts_as_it_was_trained(smoke_run: Path) -> None:
     policy = ibol.load_agent(str(smoke_run))
     states = np.random.default_rng(0).normal(size=(5, 2))

@@ -97,7 +97,7 @@ def test_options_and_contacts(model: mujoco.MjModel) -> None:
     np.testing.assert_array_equal(model.opt.gravity, [0, 0, -9.81])
     assert make("dkitty").dt == pytest.approx(0.1)
     np.testing.assert_allclose(model.geom_friction, np.tile([1, 0.005, 0.0001], (model.ngeom, 1)))
-    np.testing.assert_array_equal(model.hfield_size, [[4.5, 4.5, 1, 0.1]])
+    np.testing.assert_array_equal(model.hfield_size, [[4.5, 4.5, 0.02, 0.1]])
     assert (model.hfield_nrow[0], model.hfield_ncol[0]) == (120, 120)
     assert model.geom("terrain").pos[2] == -0.005
     assert model.nmesh == 0
@@ -236,7 +236,7 @@ def test_dynamics_are_drawn_from_the_stated_ranges() -> None:
         assert 0.9 < part.max() <= 1 + 1e-9
     for i in range(3):
         model = env.dynamics(i)
-        heights = model.hfield_data
+        heights = model.hfield_size[0, 2] * model.hfield_data
         assert 0 <= heights.min() < 1e-4
         assert 0.0199 < heights.max() <= 0.02
         assert heights.std() == pytest.approx(0.02 / np.sqrt(12), rel=0.03)

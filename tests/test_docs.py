@@ -45,7 +45,7 @@ PYTHON_ELSEWHERE = {"add-a-method.md": "test_add_a_method.py runs it"}
 TINY = {
     "epochs": 1, "episodes_per_epoch": 2, "gradient_steps": 1, "model_steps": 1, "batch_size": 8, "hidden": (8, 8),
     "evaluate_every": 0, "latent_samples": 2, "marginal_samples": 2, "prior_samples": 2, "normalizer_trajectories": 4,
-    "final_steps": 1, "candidates": 8, "iterations": 1, "evaluation_episodes": 2, "l_m": 5,
+    "final_steps": 1, "discover_steps": 1, "candidates": 8, "iterations": 1, "evaluation_episodes": 2, "l_m": 5,
 }  # fmt: skip
 QUICK = {
     "export": "--overwrite",

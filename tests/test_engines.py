@@ -73,7 +73,7 @@ def done(task: Task) -> Outcome:
 
 
 def run_schedule(cells: Sequence[Cell], engine: Any, directory: Path) -> Board:
-    return Schedule(cells, [], Options(directory, measure=0), lambda board: None).run(engine)
+    return Schedule(cells, {}, Options(directory), lambda board: None).run(engine)
 
 
 def test_what_others_need_comes_first_and_the_longest_chain_before_the_rest(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_seeds_of_the_user_come_first() -> None:
     assert [cell.seed for cell in parsed(own, seeds=4).entries[0].cells] == [10, 12, 13, 14]
 
 
-def test_settings_for_the_smoke_preset_hold_for_no_other_and_a_run_may_have_its_own() -> None:
+def test_settings_for_a_preset_hold_for_no_other_and_a_run_may_have_its_own() -> None:
     text = "smoke = { discover = { evaluate_every = 7, beta = 0.5 } }\n"
     text += '[a]\nruns = [{ method = ["ibol", "sac"], env = "point" }, { method = "ibol", env = "point", beta = 0.25 }]'
     found = [(one.settings["evaluate_every"], one.settings.get("beta")) for one in parsed(text, preset="smoke").needed]
@@ -108,6 +108,23 @@ runs = [{ seed = 0 }, { beta = 0.125 }]
 """
     assert [(one.settings["beta"], one.epochs) for one in parsed(text).needed] == [(0.25, 7), (0.125, 7)]
     assert [one.settings["beta"] for one in parsed(text, preset="smoke").needed] == [0.5, 0.125]
+
+
+def test_a_run_is_simulated_as_often_as_the_entry_that_asks_for_most_with_this_preset() -> None:
+    text = """
+[measured]
+figures = ["boxes"]
+trajectories_fast = 1000
+runs = [{ method = "ibol", env = "point", seed = [0, 1] }]
+
+[drawn]
+figures = ["trajectories"]
+trajectories = 50
+drawn = 1500
+runs = [{ method = "ibol", env = "point" }]
+"""
+    assert list(parsed(text).simulated.values()) == [1500, 1000]
+    assert list(parsed(text, preset="paper").simulated.values()) == [2000, 2000]
 
 
 def test_runs_that_differ_by_seeds_and_linearizers_are_one_setting() -> None:
@@ -166,15 +183,6 @@ def test_what_the_paper_needs() -> None:
     assert {skills for cell in tasks.cells for skills in cell.needs if skills.method != SET} < set(metrics.cells)
 
 
-def test_methods_that_are_not_there_are_listed_and_nothing_else_fails() -> None:
-    lacks = {entry.name: entry.lacks for entry in paper_experiment("fast").entries if entry.lacks}
-    for sentence in [sentence for sentences in lacks.values() for sentence in sentences]:
-        assert sentence.startswith("needs method ")
-        assert sentence.endswith(", which this version does not have")
-    only = 'optional_methods = ["none_such"]\n[a]\nruns = [{ method = "none_such", env = "point" }]'
-    assert parsed(only).entries[0].lacks == ("needs method none_such, which this version does not have",)
-
-
 RUN = '[a]\nruns = [{ method = "ibol", env = "point" }]'
 
 
@@ -191,6 +199,9 @@ RUN = '[a]\nruns = [{ method = "ibol", env = "point" }]'
         ("[a]", "needs runs"),
         ("[a]\nruns = 3", "runs is to be a list"),
         (RUN.replace("runs", "shared_fast = 3\nruns"), "to be a table of settings"),
+        (RUN.replace("runs", "trajectories_fast = 0\nruns"), "trajectories is 0"),
+        (RUN.replace("runs", "trajectories_fst = 3\nruns"), "unknown key 'trajectories_fst'"),
+        ("fast = { discover = 1 }\n" + RUN, "a table of settings for each command"),
         (RUN.replace("runs", "shared_fst = {}\nruns"), "unknown key 'shared_fst': did you mean 'shared_fast'"),
         ("[a]\nruns = [3]", "table of settings"),
         ("[a]\nruns = [[{}]]", "table of settings"),

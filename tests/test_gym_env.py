@@ -6,6 +6,7 @@ from gymnasium.vector import AutoresetMode
 
 from ibol import IbolError
 from ibol.envs import GymEnv, make
+from ibol.envs.settings import EnvSettings
 from ibol.learners.rollout import collect
 
 
@@ -55,6 +56,7 @@ def unbounded_walker():
 
 
 NO_ENV = 3
+NAME = f"{__name__}:Walker"
 
 
 def test_by_gymnasium_id_as_gymnasium_steps_it():
@@ -90,6 +92,26 @@ def test_by_function_with_actions_rescaled(source):
         np.testing.assert_allclose(obs, before + moved, atol=1e-6)
         np.testing.assert_allclose(reward, moved, atol=1e-6)
     env.close()
+
+
+def test_arguments_of_an_own_environment():
+    env = make("Pendulum-v1", env_kwargs={"g": 0.0})
+    env.reset(seed=0)
+    for _ in range(3):
+        before, _, _, _, _ = env.step(np.zeros((1, 1)))
+    assert env.step(np.zeros((1, 1)))[0][0, 2] == before[0, 2], "nothing pulls it down"
+    env.close()
+    env = EnvSettings(horizon=9, env_kwargs=("end=2.5", "shape=[3]")).make(NAME, 1)
+    assert env.single_observation_space.shape == (3,)
+    env.close()
+    with pytest.raises(IbolError, match=r"Walker could not be made: TypeError: .*'weight'"):
+        EnvSettings(horizon=9, env_kwargs=("weight=1",)).make(NAME, 1)
+    with pytest.raises(IbolError, match="env_kwargs has 'end', but name=value is needed"):
+        EnvSettings(horizon=9, env_kwargs=("end",)).make(NAME, 1)
+    with pytest.raises(IbolError, match=r"g in env_kwargs is 'file\.xml', but Pendulum-v1 takes numbers"):
+        EnvSettings(env_kwargs=("g=file.xml",)).make("Pendulum-v1", 1)
+    with pytest.raises(IbolError, match="unknown option of ant 'env_kwargs'"):
+        EnvSettings(env_kwargs=("g=1",)).make("ant", 1)
 
 
 def test_module_with_a_gymnasium_id():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ibol.errors import IbolError
-from ibol.metrics.coverage import state_coverage
+from ibol.metrics.coverage import state_coverage, unit_coverage
 from ibol.metrics.information import corrected_information, entropy, mutual_information, quantize
 from ibol.metrics.locations import location_spread, mean_distance, nearest_centroid_accuracy, smallest_sector
 
@@ -89,3 +89,11 @@ def test_coverage_counts_cells() -> None:
     line = np.linspace(0, 1, 33)[None, :, None]
     assert state_coverage(line) == 32
     assert state_coverage(line, np.array([[-1.0], [1.0]])) == 16
+
+
+def test_cells_of_a_metre_are_counted_by_hand() -> None:
+    paths = np.array([[[0.5, 0.5], [0.9, 0.1], [1.0, 0.5]], [[-0.1, 0.5], [-0.0, 0.99], [-0.9, -1.0]]], np.float32)
+    # (0, 0) three times, once as -0.0; (1, 0), (-1, 0) and (-1, -1) once each.
+    assert unit_coverage(paths) == 4
+    assert unit_coverage(paths[:, :, :1]) == 3, "x alone: 0, 1 and -1"
+    assert unit_coverage(10 * paths) == 6

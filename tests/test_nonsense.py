@@ -16,7 +16,6 @@ from conftest import call, copy_run, fails
 from ibol import bounds, memory
 from ibol.bounds import array, whole_number
 from ibol.cli import main
-from ibol.downstream.hierarchy import DownstreamConfig
 from ibol.downstream.imitation import make_imitation_set
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
@@ -33,12 +32,7 @@ from ibol.learners.normalizer import compute_normalizer
 from ibol.learners.replay import Replay
 from ibol.learners.rollout import collect
 from ibol.linearizer.evaluation import evaluate_linearizer, random_goal_paths
-from ibol.linearizer.training import LinearizerConfig
-from ibol.methods.dads import DADSConfig
-from ibol.methods.diayn import DIAYNConfig
 from ibol.methods.ibol import IBOLConfig
-from ibol.methods.sac import SACConfig
-from ibol.methods.valor import VALORConfig
 from ibol.metrics import coverage, information, locations, separability, spread
 from ibol.nn.networks import MLP, TrajectoryEncoder
 from ibol.report.page import write_report
@@ -87,6 +81,7 @@ TRAINING = [
     (LINEARIZE, ["--macro-length", 51], "is 51, but an episode has 50 steps: choose a smaller --macro-length"),
     (LINEARIZE, ["--n-step", 51], "is 51, but an episode has 50 steps: choose a smaller --n-step"),
     (DISCOVER, ["--marginal-steps", 51], "has 50 steps of the policy: choose a smaller --marginal-steps"),
+    (DISCOVER, ["--method", "metra", "--slack", "0"], "--slack is 0, but more than 0 is needed"),
     # Sizes that cannot fit.
     (SAC, ["--replay-size", HUGE], "a replay buffer of 100000000000 rows would take 3.2e+03 GB, but"),
     (SAC, ["--batch-size", HUGE], "choose a smaller --batch-size or --gradient-steps"),
@@ -104,7 +99,12 @@ TRAINING = [
     (DISCOVER, ["--evaluation-trajectories", HUGE], "choose a smaller --evaluation-trajectories"),
     (DISCOVER, ["--method", "dads", "--prior-samples", HUGE], "choose a smaller --prior-samples"),
     (DISCOVER, ["--method", "dads", "--model-steps", HUGE], "choose a smaller --batch-size or --model-steps"),
+    (DISCOVER, ["--method", "sectar", "--model-steps", HUGE], "choose a smaller --batch-size or --model-steps"),
+    (DISCOVER, ["--method", "sectar", "--replay-size", HUGE], "choose a smaller --replay-size"),
+    (DISCOVER, ["--method", "sectar", "--episodes-per-epoch", 1], "SeCTAR needs 2 episodes"),
     (DISCOVER, ["--method", "diayn", "--discrete-latents", HUGE], "choose a smaller --discrete-latents"),
+    (DISCOVER, ["--method", "metra", "--discrete-latents", HUGE], "choose a smaller --discrete-latents"),
+    (DISCOVER, ["--method", "csf", "--prior-samples", HUGE], "choose a smaller --prior-samples"),
     (LINEARIZE, ["--imitation-steps", HUGE], "choose fewer --imitation-steps"),
     # Names and paths.
     (DISCOVER, ["--preset", ""], "unknown preset ''"),
@@ -353,8 +353,8 @@ def test_settings_have_the_types_that_they_say(field: str, value: Any, said: str
 
 def test_settings_that_make_sense_pass() -> None:
     bounds.check(Outer(number=1, count=3, several=(1, 2), path=Path("a"), some=()))
-    for config in (IBOLConfig, VALORConfig, DIAYNConfig, DADSConfig, SACConfig, LinearizerConfig, DownstreamConfig):
-        bounds.check(config())
+    for name in (*launch.discovery_methods(), *launch.COMMANDS):
+        bounds.check(launch.find(name).config())
     for settings in (EnvSettings(), RunSettings(), PlotOptions(), EnvSettings(location_dims=(0, 1), num_threads=2)):
         bounds.check(settings)
 
@@ -609,6 +609,9 @@ OF_ROWS: dict[str, Callable[[Any], object]] = {
     "mean_distance_starts": lambda x: locations.mean_distance(x, Z),
     "location_spread": locations.location_spread,
     "state_coverage": lambda x: coverage.state_coverage(_deeper(x)),
+    "unit_coverage": lambda x: coverage.unit_coverage(_deeper(x)),
+    "goal_shares": lambda x: locations.goal_shares(_deeper(x), Z, 1.0),
+    "goal_shares_goals": lambda x: locations.goal_shares(Z[:, None], x, 1.0),
     "accuracy": lambda x: locations.nearest_centroid_accuracy(_deeper(x)),
     "return_diversity": lambda x: spread.return_diversity(_column(x)),
     "bootstrap_interval": lambda x: spread.bootstrap_interval(_column(x)),

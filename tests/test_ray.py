@@ -107,8 +107,8 @@ def test_a_node_and_the_driver_die_and_the_bytes_are_those_of_the_local_engine(c
     assert driver.returncode == 0, errors
     assert "shows 3 of 3 runs" in said
 
-    options = Options(whole, checkpoint_minutes=0.0, measure=0)
-    board = Schedule(cells(), [], options, lambda board: None).run(LocalEngine(1))
+    options = Options(whole, checkpoint_minutes=0.0)
+    board = Schedule(cells(), {}, options, lambda board: None).run(LocalEngine(1))
     assert len(board.done) == 3
     for cell in cells():
         assert learned(place / cell.place) == learned(whole / cell.place)

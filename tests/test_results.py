@@ -20,7 +20,6 @@ from ibol.experiments.status import commands, status_of
 
 TEXT = """
 title = "Weights <b>of</b> the bottleneck"
-optional_methods = ["none_such"]
 
 [weights]
 title = "Boxes & paths."
@@ -30,7 +29,7 @@ figures = ["boxes", "trajectories"]
 claims = ["C7"]
 seeds_shown = 1
 shared = { method = "ibol", env = "point", epochs = 2, seed = [0, 1] }
-runs = [{ beta = [2.25e-3, 0.0] }, { method = "none_such" }]
+runs = [{ beta = [2.25e-3, 0.0] }]
 
 [grid]
 figures = ["grid-eight", "grid"]
@@ -84,7 +83,6 @@ def test_every_run_has_its_numbers_and_what_is_missing_is_said(report: Report) -
     weights, grid, turning = report.results
     assert len([row for row in weights.rows if "cell" in row]) == 3
     assert {row["cell"] for row in weights.rows if "cell" in row} == {cell.name for cell in weights.cells}
-    assert weights.entry.lacks == ("needs method none_such, which this version does not have",)
     shown = means(weights.rows)
     assert [row["run"].startswith("mean of") for row in shown] == [True, False], (
         "two runs of one setting, one of another"

@@ -29,8 +29,8 @@ def start(method: str, env: str, path: Path, preset: str = "smoke", **overrides:
     return path
 
 
-def test_the_papers_methods_are_there() -> None:
-    assert {"ibol", "diayn", "valor", "dads"} <= set(DISCOVERY)
+def test_all_methods_are_there() -> None:
+    assert {"ibol", "diayn", "valor", "dads", "edl", "sectar", "metra", "lsd", "csd", "csf"} <= set(DISCOVERY)
     assert not set(DISCOVERY) & set(launch.COMMANDS)
     with pytest.raises(IbolError, match="did you mean 'diayn'"):
         launch.find("dyain")

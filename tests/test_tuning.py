@@ -32,7 +32,7 @@ def test_tries_keep_to_the_protocol(tune: Any, env: str) -> None:
     rows = tune.rows_of(env)
     assert all(row["seed"] >= 100 and row["linearizer"] == 0 for row in rows)
     assert len({row["env_steps"] for row in rows}) == 1
-    tries = {len(tune.candidates()[env][method]) for method in tune.METHODS}
+    tries = {len(tune.candidates()[env][method]) for method in tune.methods_of(env)}
     assert len(tries) == 1
     assert 1 < tries.pop() <= 6
     assert len({(row["method"], row["try"]) for row in rows}) == len(rows)
@@ -52,7 +52,7 @@ def test_presets_are_what_is_chosen(tune: Any, env: str) -> None:
     if not tune.complete(env):
         pytest.skip("some candidates have not been tried yet")
     chosen = {row["method"]: row for row, best in tune.choose(env) if best}
-    assert set(chosen) == set(tune.METHODS)
+    assert set(chosen) == set(tune.methods_of(env))
     for method, row in chosen.items():
         preset = dataclasses.asdict(presets.build(find(method).config, method, "fast", env))
         settings = tune.Try(env, method, row["try"]).settings

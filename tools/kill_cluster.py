@@ -109,8 +109,8 @@ class Round:
     def differences(self, folder: Path) -> int:
         """Runs that are not what the local engine makes of them."""
         whole = folder / f"{self.place.name}-local"
-        options = Options(whole, checkpoint_minutes=0.0, measure=0)
-        Schedule(self.cells, [], options, lambda board: None).run(LocalEngine(1))
+        options = Options(whole, checkpoint_minutes=0.0)
+        Schedule(self.cells, {}, options, lambda board: None).run(LocalEngine(1))
         return sum(learned(self.place / cell.place) != learned(whole / cell.place) for cell in self.cells)
 
 

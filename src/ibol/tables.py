@@ -94,14 +94,16 @@ def normalizer_table(env: str, normalizer: Normalizer) -> Table:
 
 
 def evaluation_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
-    """One table for the runs that were measured by the same numbers; skills have two, of information and behaviour."""
+    """One table for the runs that were measured by the same numbers; those of skills are apart by what they say."""
     tables: dict[tuple[str, ...], dict[Any, list[str]]] = {}
     for row in rows:
         who, names = _who(row), [name for name in row if name not in _APART]
         views = [names]
         if "bins" in row:
             informs = [name for name in names if name == "bins" or find_metric(name).kind == "information"]
-            views = [informs, [name for name in names if name not in informs]]
+            goals = [name for name in names if find_metric(name).kind == "goals"]
+            behaviour = [name for name in names if name not in (*informs, *goals)]
+            views = [view for view in (informs, behaviour, goals) if view]
         for view in views:
             lines = tables.setdefault((*who, *(find_metric(name).column for name in view)), {})
             # Behaviour is the same for any number of bins; everything else is a line of its own.
@@ -123,8 +125,7 @@ def experiment_table(lines: "Sequence[EntryStatus]", directory: str) -> Table:
         about = f"~{clock(line.seconds)}" + ("" if line.known else " (a guess)")
         left = about if line.seconds else ""
         counts = [str(line.counts.get(kind, 0)) for kind in ("done", "running", "failed")]
-        shown = "; ".join([line.title, *line.lacks])
-        table.add_row(line.name, line.paper, str(line.needed), *counts, left, line.state, shown)
+        table.add_row(line.name, line.paper, str(line.needed), *counts, left, line.state, line.title)
     table.caption = f"in {directory}; runs that several entries need are trained once"
     return table
 

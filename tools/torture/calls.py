@@ -18,7 +18,7 @@ from ibol.evaluation.runs import evaluate_runs
 from ibol.evaluation.skills import evaluate_skills
 from ibol.films.episodes import load_episodes
 from ibol.linearizer.env import LinearizedEnv, squeeze_y
-from ibol.metrics.coverage import state_coverage
+from ibol.metrics.coverage import state_coverage, unit_coverage
 from ibol.metrics.information import *
 from ibol.metrics.information import neighbour_information, corrected_information, mutual_information, quantize
 from ibol.metrics.locations import location_spread, mean_distance, nearest_centroid_accuracy, smallest_sector
@@ -157,6 +157,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("neighbour_separability(rows, ends, neighbours=@)", COUNTS),
     ("state_coverage(@)", ("np.zeros((0, 5, 2))", "np.full((8, 5, 2), nan)", "None", "'x'", "np.zeros((8, 5, 0))", "[]",
      "np.array(1.0)", "[[['a']]]", "{}")),
+    ("unit_coverage(@)", ("np.zeros((0, 5, 2))", "np.full((8, 5, 2), nan)", "None", "'x'", "[]")),
     ("state_coverage(paths, @)", ("np.zeros(3)", "np.full((2, 2), nan)", "'x'", "np.zeros((2, 3))", "3", "[]")),
     ("nearest_centroid_accuracy(@)", ("np.zeros((3, 1, 2))", "np.zeros((0, 3, 2))", "rows", "np.full((3, 4, 2), nan)",
      "None", "'x'", "np.zeros((3, 0, 2))", "np.zeros((3, 4, 0))")),

@@ -38,8 +38,9 @@ export class Dynamics {
     const heavier = one(ranges.mass) / this.mass.reduce((sum, mass) => sum + mass, 0);
     (model.body_mass as Float64Array).set(this.mass.map((value) => heavier * value));
     (model.body_inertia as Float64Array).set(this.inertia.map((value) => heavier * value));
-    const ground = model.hfield_data as Float32Array;
-    for (let i = 0; i < ground.length; i++) ground[i] = random ? one(ranges.height) : 0;
+    const ground = model.hfield_data as Float32Array; // fractions of the field's own height
+    const unit = (model.hfield_size as Float64Array)[2];
+    for (let i = 0; i < ground.length; i++) ground[i] = random ? one(ranges.height) / unit : 0;
     this.mujoco.mj_setConst(model, this.data);
   }
 }

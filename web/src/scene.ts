@@ -311,10 +311,11 @@ class Ground {
     if (version === this.shown) return;
     this.shown = version;
     const heights = this.robot.model.hfield_data as Float32Array; // rows from -y to y, those of the geometry from y to -y
+    const unit = (this.robot.model.hfield_size as Float64Array)[2];
     const places = this.mesh.geometry.getAttribute("position") as THREE.BufferAttribute;
     const [columns, rows] = [this.robot.model.hfield_ncol[0], this.robot.model.hfield_nrow[0]];
     for (let i = 0; i < places.count; i++) {
-      const height = heights[(rows - 1 - Math.floor(i / columns)) * columns + (i % columns)];
+      const height = unit * heights[(rows - 1 - Math.floor(i / columns)) * columns + (i % columns)];
       places.setZ(i, Math.max(height, -this.mesh.position.z)); // what is lower lies below the floor
     }
     places.needsUpdate = true;

@@ -104,7 +104,7 @@ def _say_result(report: Any) -> None:
     for verdict in report.verdicts:
         print(f"{verdict.claim} {verdict.verdict}: {verdict.statement}")
     for result in report.results:
-        for note in (*result.entry.lacks, *result.notes):
+        for note in result.notes:
             print(f"{result.entry.name}: {note}")
     for name, said in report.board.failed.items():
         print(f"failed: {name}: {said}", file=sys.stderr)

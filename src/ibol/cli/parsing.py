@@ -1,6 +1,8 @@
 """Parsing, for all commands."""
 
+import os
 import shlex
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -28,7 +30,19 @@ def parse(kind: Any, argv: Sequence[str], command: str, description: str, defaul
     config = (tyro.conf.OmitArgPrefixes,)
     given = tyro.cli(kind, args=argv, prog=f"ibol {command}", description=description, config=config, **options)
     bounds.check(given, flags=True)
+    _find_modules_here(given)
     return given
+
+
+def _find_modules_here(given: Any) -> None:
+    """Look for the module of an environment module:function that the user names in the working directory, too.
+
+    It comes last, so that nothing there can stand in the place of an installed module.
+    """
+    parts = (given, getattr(given, "common", None))
+    named = [name for part in parts for name in (getattr(part, "env", ""), *getattr(part, "trust_env", ()))]
+    if any(":" in str(name) for name in named) and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def peek(argv: Sequence[str], flag: str, default: str = "") -> str:

@@ -76,7 +76,8 @@ def make(
             `end_when_fallen=True` for one whose episodes also terminate when it has fallen; `randomize=False`
             for a D'Kitty with the same dynamics in every episode;
             `goal_range=20.0` for other goals of a task, `imitation_set=FILE` for half_cheetah_imitation;
-            `processes=True` to run each copy of an own environment in a process of its own. None: not given.
+            `processes=True` to run each copy of an own environment in a process of its own, `env_kwargs={...}`
+            for arguments that it is made with. None: not given.
     """
     if not isinstance(env, str) and not callable(env):
         raise IbolError(f"env is {env!r}, but a name or a function that makes an environment is needed")
@@ -86,7 +87,7 @@ def make(
     if entry is None:
         if isinstance(env, str):
             find_factory(env)  # a wrong name is the first thing to say
-        check_options("own environments", given, ["processes"])
+        check_options("own environments", given, ["processes", "env_kwargs"])
         return GymEnv(env, location_dims=location_dims or (), **common, **given)
     if location_dims is not None:
         raise IbolError(f"location_dims are for own environments; those of {entry.name} are fixed")

@@ -124,7 +124,7 @@ def working_range() -> tuple[Floats, Floats]:
 def draw_dynamics(model: Any, original: Any, rng: np.random.Generator, scratch: Any) -> None:
     """Give `model`, a copy of `original`, dynamics of its own; `scratch` is any `mujoco.MjData` of it."""
     _set_dynamics(model, original, rng.uniform)
-    low, high = RANGES.height
+    low, high = np.array(RANGES.height) / model.hfield_size[0, 2]
     model.hfield_data[:] = low + (high - low) * rng.random(model.nhfielddata, np.float32)
     mujoco.mj_setConst(model, scratch)
 

@@ -1,7 +1,8 @@
 """Anybody's Gymnasium environment in the place of a robot, through Gymnasium's own vectorisation."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, SupportsFloat
 
 import gymnasium
@@ -25,7 +26,7 @@ from ibol.envs.checks import (
 from ibol.envs.registry import ENVS
 from ibol.errors import IbolError, unknown
 
-Factory = Callable[[], gymnasium.Env[Any, Any]]
+Factory = Callable[..., gymnasium.Env[Any, Any]]
 
 
 class _Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -54,8 +55,8 @@ class GymEnv(VectorEnv[Any, Any, Any]):
     """`num_envs` copies of a Gymnasium environment with Box spaces, with the attributes of a `BatchedEnv`.
 
     Ended episodes are treated as in `BatchedEnv`. Observations are flattened to vectors and actions rescaled to
-    [-1, 1]^m. `location_dims` are the state dimensions that say where the agent is. With `processes=True` every copy
-    runs in a process of its own.
+    [-1, 1]^m. `location_dims` are the state dimensions that say where the agent is, `env_kwargs` the arguments that
+    each copy is made with. With `processes=True` every copy runs in a process of its own.
     """
 
     dt = NOMINAL_DT
@@ -70,11 +71,14 @@ class GymEnv(VectorEnv[Any, Any, Any]):
         location_dims: tuple[int, ...] = (),
         autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
         processes: bool = False,
+        env_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         num_envs, horizon = whole_number("num_envs", num_envs), optional_number("horizon", horizon)
         mode = autoreset_mode(autoreset)
         self.name = source if isinstance(source, str) else _qualified_name(source)
         create = find_factory(source) if isinstance(source, str) else source
+        if env_kwargs:
+            create = partial(create, **env_kwargs)
         probe = _first(self.name, create)
         own_limit = _time_limit(probe)
         if horizon is not None and own_limit is not None and own_limit < horizon and not isinstance(probe, TimeLimit):
@@ -148,7 +152,7 @@ class GymEnv(VectorEnv[Any, Any, Any]):
 def find_factory(name: str) -> Factory:
     """What makes the environment `name`: a Gymnasium id, or `module:function` that returns an environment."""
     if name in gymnasium.registry:
-        return lambda: gymnasium.make(name)
+        return partial(gymnasium.make, name)
     module_name, _, attribute = name.partition(":")
     if attribute and module_name:
         try:
@@ -156,7 +160,7 @@ def find_factory(name: str) -> Factory:
         except (ImportError, TypeError) as error:  # a TypeError: a relative name
             raise IbolError(f"the environment {name!r} needs the module {module_name!r}: {error}") from None
         if attribute in gymnasium.registry:
-            return lambda: gymnasium.make(attribute)
+            return partial(gymnasium.make, attribute)
         factory = getattr(module, attribute, None)
         if callable(factory):
             return factory

@@ -1,11 +1,13 @@
 """Which environment a run uses, and how."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from gymnasium.vector import AutoresetMode
 
+from ibol import trust
 from ibol.bounds import Count, Natural, NotEmpty, Threads
 from ibol.envs import Env, make, sizes
 from ibol.errors import IbolError
@@ -20,10 +22,17 @@ class EnvSettings:
     """Steps in an episode (default: the environment's own)."""
     location_dims: Annotated[tuple[Natural, ...], NotEmpty()] | None = None
     """For an own environment: the state dimensions that say where the agent is."""
+    env_kwargs: tuple[str, ...] = ()
+    """For an own environment: arguments that it is made with, as name=value: JSON, or for module:function also text."""
     num_threads: Threads | None = None
     """Threads that step the simulations (default: one for each core)."""
     randomize: bool = True
     """For dkitty: draw its dynamics anew for every episode."""
+
+    @property
+    def arguments(self) -> dict[str, Any] | None:
+        """The arguments of an own environment by name, if there are any."""
+        return dict(map(_argument, self.env_kwargs)) or None
 
     def make(self, env: str, num_envs: int, **options: Any) -> Env:
         """A batch of `num_envs` copies for whole episodes: one that has ended rests until the next reset.
@@ -32,14 +41,26 @@ class EnvSettings:
         """
         if not self.randomize:
             options["randomize"] = False
+        if trust.is_harmless(env):
+            _check_harmless(env, self.arguments or {})
         return make(
             env,
             num_envs,
             self.num_threads,
             horizon=self.horizon,
             location_dims=self.location_dims,
+            env_kwargs=self.arguments,
             autoreset=AutoresetMode.DISABLED,
             **options,
+        )
+
+    def completed(self, other: "EnvSettings") -> "EnvSettings":
+        """With another's horizon, location and arguments where these leave them open."""
+        return replace(
+            self,
+            horizon=other.horizon if self.horizon is None else self.horizon,
+            location_dims=other.location_dims if self.location_dims is None else self.location_dims,
+            env_kwargs=self.env_kwargs or other.env_kwargs,
         )
 
     def make_for(self, made_for: Any, num_envs: int) -> Env:
@@ -49,6 +70,27 @@ class EnvSettings:
         if state_dim != made_for.state_dim:
             raise IbolError(f"states of {made_for.env} have {state_dim} dimensions, and not {made_for.state_dim}")
         return env
+
+
+def _check_harmless(env: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse text for an environment that anybody's run may use: it could name a file that is then read."""
+    for name, value in arguments.items():
+        if not isinstance(value, int | float | None):
+            raise IbolError(
+                f"{name} in env_kwargs is {value!r}, but {env} takes numbers, true, false and null alone: for more, "
+                "name a function of your own that makes it (module:function)"
+            )
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    """The name and value that name=value stands for."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise IbolError(f"env_kwargs has {text!r}, but name=value is needed, such as frame_skip=2")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def env_settings_of(values: Mapping[str, Any], where: str) -> EnvSettings:

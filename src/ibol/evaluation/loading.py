@@ -50,6 +50,10 @@ class LoadedRun:
         skills = self.skills
         arrays = {**checkpoint.flatten(skills.network, "skills/"), **skills.normalizer.state()}
         descriptions: list[Any] = [dataclasses.asdict(skills.description)]
+        if skills.phi is None:
+            del descriptions[0]["represented"]  # so that nothing changes for skills without phi
+        else:
+            arrays |= checkpoint.flatten(skills.phi, "phi/")
         if skills.linearizer is not None:
             arrays |= {f"linearizer/{name}": value for name, value in skills.linearizer.arrays().items()}
             descriptions.append(dataclasses.asdict(skills.linearizer.description))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ibol import memory, zoo
 from ibol.bounds import whole_number
+from ibol.envs import TASKS
 from ibol.envs.checks import dimensions
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.loading import LoadedRun, Run, load_run
@@ -25,12 +26,12 @@ from ibol.runs.directory import versions
 from ibol.runs.files import LinkError
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive, generator
-from ibol.skills.latents import SHOWN, Prior
+from ibol.skills.latents import SHOWN, Prior, Sphere
 from ibol.skills.policy import Skills
 from ibol.training.launch import initial_agent
 
 Policy = Literal["skills", "untrained", "random"]
-Which = Literal["random", "eight", "line"]
+Which = Literal["random", "eight", "line", "goals"]
 POLICIES: tuple[Policy, ...] = ("skills", "untrained", "random")
 BATCH = 500  # episodes that are simulated at once
 SMOKE_BATCH = 64  # of a run with preset smoke, of which few are ever asked for
@@ -44,7 +45,7 @@ _ARRAYS = ("latents", "locations", "returns", "lengths")
 class Rollouts:
     """One episode for each of N latents; after its end an episode's last location is repeated."""
 
-    latents: NDArray[np.float32]  # (N, d)
+    latents: NDArray[np.float32]  # (N, d), of "goals" the goal locations (N, k)
     locations: NDArray[np.float32]  # (N, horizon + 1, k), raw, at every environment step
     returns: NDArray[np.float32]  # (N,), the environment's own reward, summed
     lengths: NDArray[np.int64]  # (N,), steps taken
@@ -87,8 +88,8 @@ def skill_rollouts(
     Args:
         run: the run directory, or the run if it is loaded already.
         policy: the skills, the same policy before its training, or random goals (without a linearizer: actions).
-        which: latents from the prior; those of `Prior.shown` in turn, each as often as `trajectories` allow; or evenly
-            along the first dimension from -4 to 4.
+        which: latents from the prior; those of `Prior.shown` in turn, each as often as `trajectories` allow; evenly
+            along the first dimension from -4 to 4; or those that lead to goals of the task `ENV_goal` (`latent_for`).
         trajectories: episodes.
         seed: decides latents, initial states and samples.
         deterministic: the mode of the skill policy instead of samples.
@@ -122,7 +123,7 @@ def skill_rollouts(
             progress.skip(len(latents))
         return kept.chosen(slice(len(latents)))
     acting = initial_agent(run.path) if policy == "untrained" else skills
-    make_act = _random if policy == "random" else _skilled(deterministic)
+    make_act = _random if policy == "random" else _skilled(deterministic, goals=which == "goals")
     pieces, first, size = [], 0, batch_of(run)
     if kept is not None and len(kept.latents) >= size:  # whole batches need not be simulated again
         first = len(kept.latents) // size * size
@@ -161,11 +162,25 @@ def choose_latents(skills: Skills, which: Which, trajectories: int, seed: int) -
         if trajectories < SHOWN:
             raise IbolError(f"{trajectories} trajectories are too few for {SHOWN} latents: give at least {SHOWN}")
         return np.tile(skills.prior.shown(), (trajectories // SHOWN, 1))
+    if which == "goals":
+        reach = goal_range(skills)
+        if reach is None:
+            raise IbolError(f"no goals for these skills: they need a representation, and a task {skills.env}_goal")
+        shape = trajectories, len(skills.location_dims)
+        return generator(derive(seed, "evaluation"), "goals").uniform(-reach, reach, shape).astype(np.float32)
     if skills.prior.discrete:
         raise IbolError("discrete skills have no latents between them: this needs skills with continuous latents")
+    if isinstance(skills.prior, Sphere):
+        raise IbolError("latents of length 1 do not lie along a line: this needs skills with Gaussian latents")
     latents = np.zeros((trajectories, skills.latent_dim), np.float32)
     latents[:, 0] = np.linspace(-LINE, LINE, trajectories)
     return latents
+
+
+def goal_range(skills: Skills) -> float | None:
+    """How far from the origin the task `ENV_goal` has goals, if these skills find any."""
+    task = TASKS.get(f"{skills.env}_goal")
+    return None if task is None or not skills.finds_goals else task.goal_range
 
 
 MakeAct = Callable[[Skills, NDArray[np.float32], int], Act]
@@ -202,7 +217,9 @@ def _filled(rows: NDArray[Any], size: int) -> NDArray[Any]:
     return np.pad(rows, ((0, size - len(rows)), (0, 0)), mode="edge")
 
 
-def _skilled(deterministic: bool) -> MakeAct:
+def _skilled(deterministic: bool, *, goals: bool) -> MakeAct:
+    if goals:
+        return lambda skills, goals, seed: skills.goal_controller(goals, deterministic=deterministic, seed=seed)
     return lambda skills, latents, seed: skills.controller(latents, deterministic=deterministic, seed=seed)
 
 

@@ -11,16 +11,24 @@ from ibol.bounds import BINS, whole_number
 from ibol.errors import IbolError
 from ibol.evaluation.groups import envs_of, group_runs
 from ibol.evaluation.loading import Run, load_runs
-from ibol.evaluation.rollouts import POLICIES, Policy, Rollouts, skill_rollouts
+from ibol.evaluation.rollouts import POLICIES, Policy, Rollouts, goal_range, skill_rollouts
 from ibol.evaluation.rows import Row, mean_rows
-from ibol.metrics.coverage import state_coverage
+from ibol.metrics.coverage import state_coverage, unit_coverage
 from ibol.metrics.information import Limits, corrected_information, mutual_information, pooled_limits
-from ibol.metrics.locations import location_spread, mean_distance, nearest_centroid_accuracy, smallest_sector
+from ibol.metrics.locations import (
+    goal_shares,
+    location_spread,
+    mean_distance,
+    nearest_centroid_accuracy,
+    smallest_sector,
+)
 from ibol.metrics.separability import corrected_separability, neighbour_separability, separability
 from ibol.metrics.spread import return_diversity
 from ibol.runs.progress import WorkProgress
 from ibol.skills.latents import SHOWN
 
+COVERING = 48  # episodes of METRA's coverage, and of its goals
+RADII = (3, 1)  # metres from a goal that count as being there
 REPEATS = 50  # episodes of each of the 8 latents for the accuracy, if there are 2000 trajectories
 
 
@@ -50,27 +58,33 @@ def evaluate_skills(
     groups = group_runs(list(loaded))
     policies = POLICIES if references else POLICIES[:1]
     repeated = accuracy_trajectories(trajectories)
-    measured: dict[tuple[Path, Policy], tuple[Rollouts, Rollouts]] = {}
-    with WorkProgress(len(loaded) * len(policies) * (trajectories + repeated), "episodes", quiet) as progress:
+    measured: dict[tuple[Path, Policy], tuple[Rollouts, Rollouts, Row]] = {}
+    finding = {path: goal_range(run.skills) is not None for path, run in loaded.items()}
+    episodes = len(loaded) * (trajectories + repeated + COVERING) + sum(finding.values()) * COVERING
+    with WorkProgress(len(policies) * episodes, "episodes", quiet) as progress:
         for path, run in loaded.items():
             for policy in policies:
-                simulate = partial(
-                    skill_rollouts, run, policy=policy, seed=seed, deterministic=deterministic, progress=progress
-                )
-                random, eight = simulate(trajectories=trajectories), simulate(which="eight", trajectories=repeated)
-                measured[path, policy] = random, eight
+                simulate = partial(skill_rollouts, run, policy=policy, seed=seed, progress=progress)
+                random = simulate(trajectories=trajectories, deterministic=deterministic)
+                eight = simulate(which="eight", trajectories=repeated, deterministic=deterministic)
+                # Random answers have no mode.
+                by_mode = partial(simulate, trajectories=COVERING, deterministic=deterministic or policy != "random")
+                covered: Row = {"unit_coverage": unit_coverage(by_mode().locations)}
+                if finding[path]:
+                    covered |= _goals(by_mode(which="goals"))
+                measured[path, policy] = random, eight, covered
     ranges = {
         env: _ranges([measured[run.path, "skills"][0] for group in groups if group.env == env for run in group.runs])
         for env in envs_of(groups)
     }
     group_of = {run.path: group for group in groups for run in group.runs}
     rows: dict[tuple[Path, Policy], list[Row]] = {}
-    for (path, policy), (random, eight) in measured.items():
+    for (path, policy), (random, eight, covered) in measured.items():
         group = group_of[path]
         acting = f"{policy}, mode" if deterministic and policy != "random" else policy
         head = {"run": zoo.label(path), "env": group.env, "method": group.label, "policy": acting}
         informed, cells = ranges[group.env]
-        behaviour = _behaviour(random, eight, cells)
+        behaviour = _behaviour(random, eight, cells) | covered
         measure = _discrete_information if random.prior.discrete else partial(_information, k=k)
         rows[path, policy] = [
             head | {"bins": n} | numbers | behaviour for n, numbers in measure(random, informed, bins)
@@ -138,6 +152,15 @@ def _behaviour(random: Rollouts, eight: Rollouts, limits: Any) -> Row:
     if ends.shape[1] == 1:
         return row | {"lowest": float(ends.min()), "highest": float(ends.max())}
     return row | {"smallest_sector": smallest_sector(ends)}
+
+
+def _goals(rollouts: Rollouts) -> Row:
+    """How many of the goals were reached, and for how long."""
+    row: Row = {}
+    for radius in RADII:
+        shares = goal_shares(rollouts.locations, rollouts.latents, radius)
+        row |= {f"goal_{name}_{radius}m": share for name, share in zip(("hit", "end", "stay"), shares, strict=True)}
+    return row
 
 
 def _ranges(rollouts: Sequence[Rollouts]) -> tuple[Limits, Any]:

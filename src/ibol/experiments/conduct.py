@@ -56,11 +56,10 @@ def conduct(experiment: Experiment, order: Order, say: Callable[[str], None]) ->
 
 def train(experiment: Experiment, order: Order) -> Board:
     """Train what is missing."""
-    small = experiment.preset == "smoke"
-    measure = max((SMOKE["trajectories"] if small else entry.about.trajectories) for entry in experiment.entries)
-    options = Options(order.directory, order.trusted, order.checkpoint_minutes, measure)
-    measured = [cell for entry in experiment.entries for cell in entry.cells]
-    schedule = Schedule(experiment.needed, measured, options, lambda board: None)
+    most = SMOKE["trajectories"] if experiment.preset == "smoke" else None
+    simulated = {name: count if most is None else most for name, count in experiment.simulated.items()}
+    options = Options(order.directory, order.trusted, order.checkpoint_minutes)
+    schedule = Schedule(experiment.needed, simulated, options, lambda board: None)
     if not schedule.board.waiting:
         return schedule.board
     order.directory.mkdir(parents=True, exist_ok=True)

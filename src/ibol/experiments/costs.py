@@ -14,28 +14,60 @@ from ibol.runs.directory import RunDirectory
 Kind = tuple[str, str, str, str]
 """Method, environment, variant and preset."""
 KNOWN: dict[str, float] = {
-    "dads:ant": 9.7,
-    "dads:half_cheetah": 3.0,
-    "dads:point": 1.3,
-    "diayn:half_cheetah": 3.3,
-    "diayn:hopper": 17.9,
-    "diayn:point": 0.8,
-    "downstream without skills:ant_goal": 8.4,
-    "downstream without skills:half_cheetah_goal": 6.6,
-    "downstream:ant_goal": 2.4,
-    "downstream:half_cheetah_goal": 0.7,
-    "ibol:point": 2.2,
-    "linearize:ant:euclidean": 5.9,
-    "linearize:half_cheetah:velocity_free": 11.7,
-    "valor:half_cheetah": 5.1,
-    "valor:point": 1.1,
+    "dads:ant": 7.2,
+    "dads:ant:distorted": 5.1,
+    "dads:ant:xy": 7.4,
+    "dads:ant:xyo": 6.0,
+    "dads:dkitty": 10.3,
+    "dads:half_cheetah": 2.0,
+    "dads:hopper": 3.3,
+    "dads:point": 0.6,
+    "diayn:ant": 6.4,
+    "diayn:ant:distorted": 5.1,
+    "diayn:ant:xy": 7.0,
+    "diayn:ant:xyo": 5.9,
+    "diayn:dkitty": 9.0,
+    "diayn:half_cheetah": 1.7,
+    "diayn:hopper": 3.1,
+    "diayn:point": 0.4,
+    "downstream without skills:ant_goal": 6.4,
+    "downstream without skills:ant_multi_goals": 6.5,
+    "downstream without skills:half_cheetah_goal": 4.9,
+    "downstream without skills:half_cheetah_imitation": 5.1,
+    "downstream:ant_goal": 1.8,
+    "downstream:ant_multi_goals": 1.8,
+    "downstream:half_cheetah_goal": 0.4,
+    "downstream:half_cheetah_imitation": 0.4,
+    "ibol:ant": 7.2,
+    "ibol:ant:distorted": 5.7,
+    "ibol:ant:orientation": 5.8,
+    "ibol:dkitty": 9.1,
+    "ibol:half_cheetah": 4.3,
+    "ibol:hopper": 6.6,
+    "ibol:humanoid": 12.4,
+    "ibol:point": 1.0,
+    "imitation-set:half_cheetah": 3.6,
+    "linearize:ant": 4.2,
+    "linearize:ant:euclidean": 3.6,
+    "linearize:ant:velocity_free": 10.7,
+    "linearize:dkitty": 5.6,
+    "linearize:half_cheetah:velocity_free": 8.6,
+    "linearize:hopper": 6.9,
+    "linearize:hopper:velocity_free": 7.3,
+    "linearize:humanoid:velocity_free": 41.2,
+    "valor:ant": 6.0,
+    "valor:ant:distorted": 4.5,
+    "valor:ant:xy": 7.3,
+    "valor:ant:xyo": 6.4,
+    "valor:dkitty": 8.4,
+    "valor:half_cheetah": 2.6,
+    "valor:hopper": 3.8,
+    "valor:point": 0.5,
 }
 """Minutes of whole runs of preset fast on one core, for a first estimate: benchmarks/results/costs.json, rounded.
 
 What a directory has measured comes before it.
 """
-ELSEWHERE = {"ibol:hopper": 12.3, "ibol:dkitty": 7.1, "ibol:humanoid": 32.0}
-"""Minutes on two idle cores, of kinds that the benchmark has not measured: less than one core needs."""
 _ROUGH = {"smoke": 0.3, "fast": 5.0}  # minutes of a run of which nothing is known
 
 
@@ -120,8 +152,7 @@ def _like(cell: Cell) -> float:
     """Minutes of what is most alike: another variant, else other tasks for a controller, else other methods there."""
     if cell.preset == "fast":
         own, own_env = kind_of(cell)[:2]
-        every = {**ELSEWHERE, **KNOWN}
-        known = [(method, env, every[name]) for name in every for method, env, *_ in [name.split(":")]]
+        known = [(method, env, minutes) for name, minutes in KNOWN.items() for method, env, *_ in [name.split(":")]]
         same = [minutes for method, env, minutes in known if (method, env) == (own, own_env)]
         task = [minutes for method, _, minutes in known if method == own and cell.method == "downstream"]
         there = [minutes for method, env, minutes in known if env == own_env]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 from ibol import bounds, presets, trust
-from ibol.envs import ENVS, TASKS, make
+from ibol.envs import ENVS, TASKS
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.experiments.cells import SET, Cell
@@ -40,11 +40,8 @@ class Context:
     preset: str
     seeds: int | None = None
     """So many seeds, and at most so many linearizers, where a table lists several."""
-    optional: tuple[str, ...] = ()
-    """Methods that a version of ibol may lack; what needs them is left out, and said in `lacks`."""
-    lacks: list[str] = field(default_factory=list)
-    smoke: Mapping[str, Table] = field(default_factory=dict)
-    """Settings of runs with preset smoke, by command."""
+    settings: Mapping[str, Mapping[str, Table]] = field(default_factory=dict)
+    """Settings of all runs, by preset and command."""
 
 
 def expand(table: Table, context: Context, command: str = "", env: str = "") -> list[Cell]:
@@ -55,9 +52,6 @@ def expand(table: Table, context: Context, command: str = "", env: str = "") -> 
     for method in _several(table.get("method", {"linearize": "linearize", "": None}.get(command, "ibol"))):
         if method is None:
             raise IbolError(f"a run in {context.source} has no method: choose one of {', '.join(_methods())}")
-        if method in context.optional and method not in _methods():
-            context.lacks.append(f"needs method {method}, which this version does not have")
-            continue
         if method not in _methods():
             raise unknown("method", str(method), _methods(), f" (in {context.source})")
         for place in _several(table.get("env", env)):
@@ -157,8 +151,7 @@ def _cell(table: dict[str, Any], context: Context) -> Cell:
         chosen = presets.variants(command)[variant]
     settings = {name: value for name, value in table.items() if name not in (*_WHICH, *_ENV_FIELDS)}
     sources = {name: value for name, value in settings.items() if isinstance(value, Cell)}
-    if preset == "smoke":
-        chosen = {**context.smoke.get(command, {}), **chosen}
+    chosen = {**context.settings.get(preset, {}).get(command, {}), **chosen}
     kind = launch.find(method).config
     known = {one.name for one in dataclasses.fields(kind)}
     for name in (*settings, *chosen):
@@ -168,7 +161,10 @@ def _cell(table: dict[str, Any], context: Context) -> Cell:
     part = str(settings.get("skills", "")) if "skills" not in sources else ""
     config: Any = dataclasses.replace(_preset(method, str(preset), env, part), **given)
     env_settings = {name: table[name] for name in _ENV_FIELDS if name in table}
-    _check(config, EnvSettings(**{name: _value(value) for name, value in env_settings.items()}), context.source)
+    environment = EnvSettings(**{name: _value(value) for name, value in env_settings.items()})
+    _check(config, environment, context.source)
+    if env not in ENVS:
+        _check_own(env, environment)
     if hasattr(config, "linearizer") and "linearizer" not in sources:
         _check_linearizer(env, config.linearizer)
     if command == "downstream" and "skills" not in sources and not config.skills:
@@ -195,8 +191,6 @@ def _check_env(method: str, env: Any, source: str) -> None:
     if not env:
         raise IbolError(f"a run of {method} in {source} has no env: choose one of {', '.join(ENVS)}, or an own one")
     trust.check_env(env, source)
-    if env not in ENVS:
-        _check_own(env)
 
 
 @functools.cache
@@ -205,8 +199,8 @@ def _preset(method: str, preset: str, env: str, part: str) -> Any:
 
 
 @functools.cache
-def _check_own(env: str) -> None:
-    make(env).close()
+def _check_own(env: str, env_settings: EnvSettings) -> None:
+    env_settings.make(env, 1).close()
 
 
 @functools.cache

@@ -33,11 +33,12 @@ CLAIMS = tuple(f"C{number}" for number in range(1, 11))
 DRAWN = (*FIGURES, *GRIDS, "scenes")
 PAPER = resources.files("ibol.experiments") / "paper.toml"
 _MOST_BYTES = 2**20
-_TOP_KEYS = ("title", "preset", "optional_methods", "smoke")
 _RESERVED = ("all", "runs", "leases", "failures")
 _PRESETS = ("paper", "fast", "smoke")
+_TOP_KEYS = ("title", "preset", *_PRESETS)
 _RUN_KEYS = ("runs", "rows", "columns", "cells")
 _SHARED_KEYS = ("shared", *(f"shared_{preset}" for preset in _PRESETS))
+_COUNT_KEYS = tuple(f"trajectories_{preset}" for preset in _PRESETS)
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class About:
     """Claims of the paper that this entry's runs decide."""
     bins: Annotated[tuple[Bins, ...], NotEmpty()] = (32,)
     trajectories: Count = 2000
-    """Random skills of each run that are measured."""
+    """Random skills of each run that are measured; a file's `trajectories_fast` holds with that preset instead."""
     drawn: Count = 500
     """Random skills of each run that are drawn."""
     metric: str = ""
@@ -72,8 +73,6 @@ class Entry:
     about: About
     rows: tuple[tuple[tuple[Cell, ...], ...], ...]
     """Rows of settings, each with the cells of its seeds and linearizers."""
-    lacks: tuple[str, ...] = ()
-    """What this version of ibol would need for the rest of the entry."""
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -85,6 +84,12 @@ class Entry:
         """The cells of figures that have a panel for each run."""
         few = self.about.seeds_shown
         return tuple(dict.fromkeys(cell for row in self.rows for setting in row for cell in setting[:few]))
+
+    @property
+    def simulated(self) -> int:
+        """How many random skills of each run are measured or drawn."""
+        drawn = self.about.drawn if {"trajectories", "grid"} & set(self.about.figures) else 0
+        return max(self.about.trajectories, drawn)
 
     @property
     def needed(self) -> list[Cell]:
@@ -109,6 +114,16 @@ class Experiment:
             if name not in known:
                 raise unknown("entry", name, [*known, "all"])
         return dataclasses.replace(self, entries=tuple(known[name] for name in dict.fromkeys(names)))
+
+    @property
+    def simulated(self) -> dict[str, int]:
+        """By the name of a cell: how many random skills its entries measure or draw."""
+        found: dict[str, int] = {}
+        for entry in self.entries:
+            count = entry.simulated
+            for cell in entry.cells:
+                found[cell.name] = max(count, found.get(cell.name, 0))
+        return found
 
     @property
     def needed(self) -> list[Cell]:
@@ -145,11 +160,10 @@ def parse(text: str, source: str, preset: str | None = None, seeds: int | None =
     chosen = str(preset or content.get("preset", presets.DEFAULT))
     if chosen == "smoke" and seeds is None:
         seeds = 1  # it only shows that everything works
-    optional = tuple(map(str, content.get("optional_methods", [])))
-    smoke = _smoke(content.get("smoke", {}), source)
+    settings = {name: _by_command(content.get(name, {}), name, source) for name in _PRESETS}
     entries = []
     for name, table in tables.items():
-        entries.append(_entry(name, table, Context(source, chosen, seeds, optional, smoke=smoke)))
+        entries.append(_entry(name, table, Context(source, chosen, seeds, settings)))
     if not entries:
         raise IbolError(f"{source} has no entry: a table such as [comparison] with figures and runs")
     if sum(len(entry.cells) for entry in entries) > MOST:
@@ -157,14 +171,14 @@ def parse(text: str, source: str, preset: str | None = None, seeds: int | None =
     return Experiment(str(content.get("title", Path(source).stem)), chosen, tuple(entries))
 
 
-def _smoke(tables: Any, source: str) -> Mapping[str, Table]:
-    """Settings of runs with preset smoke, by command."""
+def _by_command(tables: Any, preset: str, source: str) -> Mapping[str, Table]:
+    """Settings of all runs with a preset, by command."""
     commands = ("discover", *launch.COMMANDS)
     if not isinstance(tables, Mapping) or not all(isinstance(table, Mapping) for table in tables.values()):
-        raise IbolError(f"smoke in {source} is {tables!r:.80}, but a table of settings for each command is needed")
+        raise IbolError(f"{preset} in {source} is {tables!r:.80}, but a table of settings for each command is needed")
     for name in tables:
         if name not in commands:
-            raise unknown("command", str(name), commands, f" (smoke in {source})")
+            raise unknown("command", str(name), commands, f" ({preset} in {source})")
     return tables
 
 
@@ -172,17 +186,18 @@ def _entry(name: str, table: Table, context: Context) -> Entry:
     where = f"[{name}] in {context.source}"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}", name) or name in _RESERVED:
         raise IbolError(f"{where}: an entry's name has letters, digits, - and _, and is none of {', '.join(_RESERVED)}")
-    about = _about({key: value for key, value in table.items() if key not in (*_RUN_KEYS, *_SHARED_KEYS)}, where)
-    scoped = dataclasses.replace(context, source=where, lacks=[])
+    words = {key: value for key, value in table.items() if key not in (*_RUN_KEYS, *_SHARED_KEYS)}
+    about = _about(words, context.preset, where)
+    scoped = dataclasses.replace(context, source=where)
     expanded = [
         [cell for one in row for cell in expand(one, scoped)] for row in _run_tables(table, context.preset, where)
     ]
     rows = tuple(_settings(row) for row in expanded if row)
-    if not rows and not scoped.lacks:
+    if not rows:
         raise IbolError(f"{where} has no runs")
     if set(about.figures) & set(GRIDS) and "runs" in table:
         raise IbolError(f"{where}: the figure {about.figures[0]} needs rows and columns, or cells, instead of runs")
-    return Entry(name, about, rows, tuple(dict.fromkeys(scoped.lacks)))
+    return Entry(name, about, rows)
 
 
 def _settings(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
@@ -193,17 +208,20 @@ def _settings(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
     return tuple(map(tuple, found.values()))
 
 
-def _about(values: Mapping[str, Any], where: str) -> About:
-    known = [field.name for field in dataclasses.fields(About)]
+def _about(values: Mapping[str, Any], preset: str, where: str) -> About:
+    known = [*(field.name for field in dataclasses.fields(About)), *_COUNT_KEYS]
     for name in values:
         if name not in known:
             raise unknown("key", name, [*known, *_RUN_KEYS, *_SHARED_KEYS], f" (in {where})")
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    counts = {name.removeprefix("trajectories_"): given.pop(name) for name in _COUNT_KEYS if name in given}
     about = About(**given)
     try:
-        bounds.check(about)
+        for count in (about.trajectories, *counts.values()):
+            bounds.check(dataclasses.replace(about, trajectories=count))
     except IbolError as error:
         raise IbolError(f"{error} (in {where})") from None
+    about = dataclasses.replace(about, trajectories=counts.get(preset, about.trajectories))
     for kind, names, choices in (("figure", about.figures, DRAWN), ("claim", about.claims, CLAIMS)):
         for name in names:
             if name not in choices:

@@ -110,8 +110,7 @@ def _entry(result: Result, directory: Path) -> str:
             f'<figure{kind}><img alt="{escape(file.stem)} of {entry.name}" src="data:image/png;base64,{source}">'
             f"<figcaption>{said}</figcaption></figure>"
         )
-    notes = [*entry.lacks, *result.notes]
-    parts += [f'<p class="note">{escape(note)}.</p>' for note in notes]
+    parts += [f'<p class="note">{escape(note)}.</p>' for note in result.notes]
     rows = [{name: value for name, value in row.items() if name != "cell"} for row in means(result.rows)]
     if rows:
         names = {str(cell.place): cell.name for cell in result.cells}

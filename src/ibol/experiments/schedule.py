@@ -5,7 +5,7 @@ A cell that another process trains is waited for. One that fails is reported at 
 
 import heapq
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -68,20 +68,19 @@ class Options:
     directory: Path
     trusted: tuple[str, ...] = ()
     checkpoint_minutes: float = 5.0
-    measure: int = 2000
-    """Random skills of each run that are simulated after its training; 0 simulates none."""
 
 
 class Schedule:
     """One call of the command: use `run`."""
 
     def __init__(
-        self, cells: Sequence[Cell], measured: Sequence[Cell], options: Options, watch: Callable[[Board], None]
+        self, cells: Sequence[Cell], simulated: Mapping[str, int], options: Options, watch: Callable[[Board], None]
     ) -> None:
+        """`simulated` says how many random skills of a run are simulated after its training, by the cell's name."""
         self.options, self.watch = options, watch
         self.board = Board({cell.name: cell for cell in cells})
         self.costs = costs.Costs(cells, options.directory)
-        self._measured = {cell.name for cell in measured if states.can_be_measured(cell)}
+        self._simulated = {cell.name: simulated.get(cell.name, 0) for cell in cells if states.can_be_measured(cell)}
         self._attempts: dict[str, int] = {}
         self._users: dict[str, list[str]] = {}
         for cell in cells:
@@ -128,7 +127,7 @@ class Schedule:
             task = task_of(
                 cell, self.options.directory, trusted=self.options.trusted,
                 checkpoint_minutes=self.options.checkpoint_minutes,
-                measure=self.options.measure if cell.name in self._measured else 0,
+                measure=self._simulated.get(cell.name, 0),
             )  # fmt: skip
             if not engine.has_room(task):
                 return
@@ -188,5 +187,4 @@ class Schedule:
                 self._make_ready(name)
 
     def _unmeasured(self, cell: Cell) -> bool:
-        wanted = self.options.measure and cell.name in self._measured
-        return bool(wanted) and not states.measured(cell, self.options.directory)
+        return self._simulated.get(cell.name, 0) > 0 and not states.measured(cell, self.options.directory)

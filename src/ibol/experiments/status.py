@@ -28,7 +28,6 @@ class EntryStatus:
     known: bool
     """Whether all of its kinds of runs were measured somewhere."""
     drawn: bool
-    lacks: tuple[str, ...]
 
     @property
     def state(self) -> str:
@@ -62,7 +61,6 @@ def status_of(experiment: Experiment, directory: Path, workers: int) -> list[Ent
             EntryStatus(
                 entry.name, entry.about.title, entry.about.paper, len(cells), counts,
                 seconds_left(left, states, estimates, workers), all(estimates.known(cell) for cell in left), drawn,
-                entry.lacks,
             )
         )  # fmt: skip
     return lines

@@ -10,7 +10,10 @@ from matplotlib.text import Text
 
 from ibol.errors import IbolError
 
-_OF_METHOD = {"IBOL": "#0072B2", "DIAYN": "#E69F00", "VALOR": "#009E73", "DADS": "#CC79A7"}
+_OF_METHOD = {
+    "IBOL": "#0072B2", "DIAYN": "#E69F00", "VALOR": "#009E73", "DADS": "#CC79A7",
+    "METRA": "#D55E00", "LSD": "#56B4E9", "CSD": "#8C6D31", "CSF": "#7F7F7F",
+}  # fmt: skip
 _also: ContextVar[tuple[str, ...]] = ContextVar("also", default=())
 _OTHERS = ("#D55E00", "#56B4E9", "#000000", "#8C6D31", "#7F7F7F", "#F0E442")
 

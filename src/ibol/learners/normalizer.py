@@ -139,7 +139,7 @@ def find_normalizer(env: str, settings: EnvSettings, trajectories: int, seed: in
     shipped = load_normalizer(env)
     if shipped is not None:
         return shipped
-    own = {"horizon": settings.horizon, "location_dims": settings.location_dims}
+    own = {"horizon": settings.horizon, "location_dims": settings.location_dims, "env_kwargs": settings.arguments}
     return compute_normalizer(env, trajectories=trajectories, seed=seed, options=own)
 
 

@@ -44,6 +44,14 @@ class Replay:
             rows = (self.position - 1 - rng.integers(newest, size=shape)) % self.size
         return {name: values[rows] for name, values in self._columns.items()}
 
+    def column(self, name: str) -> NDArray[Any]:
+        """All that there is of a column, (size, ...), as a view."""
+        return self._columns[name][: self.size]
+
+    def clear(self) -> None:
+        """Forget all transitions."""
+        self.size = self.position = 0
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything needed to continue, as arrays: views, which `restore` mends after later changes."""
         self._overwritten = []

@@ -63,6 +63,8 @@ class SACSettings:
     learn_temperature: bool
     target_every_step: bool
     """Move the target networks after each gradient step; otherwise once after all of a call."""
+    entropy_in_targets: bool = True
+    """Add the entropy bonus to the Bellman targets; otherwise only the policy's loss has it."""
 
 
 class SACState(eqx.Module):
@@ -127,9 +129,11 @@ def bellman_targets(state: SACState, batch: Transitions, settings: SACSettings, 
     if batch.next_maps is not None:
         first, second = batch.next_maps(first), batch.next_maps(second)
     smaller = q_value(first, batch) < q_value(second, batch)
-    last = jnp.arange(first.shape[-1]) == first.shape[-1] - 1
-    bonus = -jnp.exp(state.log_temperature) * log_prob[:, None] * last  # indexed addition would be slow on a CPU
-    features = jnp.where(smaller[:, None], first, second) + bonus
+    features = jnp.where(smaller[:, None], first, second)
+    if settings.entropy_in_targets:
+        last = jnp.arange(first.shape[-1]) == first.shape[-1] - 1
+        bonus = -jnp.exp(state.log_temperature) * log_prob[:, None] * last  # indexed addition would be slow on a CPU
+        features = features + bonus
     return batch.rewards + settings.discount * (1 - batch.dones)[:, None] * features
 
 

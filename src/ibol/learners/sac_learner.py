@@ -73,6 +73,7 @@ class SACLearner:
         seed: int,
         policy_type: type[TanhGaussianPolicy] | type[BetaPolicy] = TanhGaussianPolicy,
         epoch_minibatches: bool = False,
+        entropy_in_targets: bool = True,
     ) -> None:
         if config.replay_size and not config.batch_size:
             raise IbolError("batch_size is 0 (the whole epoch), which goes with --replay-size 0 only")
@@ -95,6 +96,7 @@ class SACLearner:
             target_entropy=config.target_entropy * actions,
             learn_temperature=config.learn_temperature,
             target_every_step=config.target_every_step,
+            entropy_in_targets=entropy_in_targets,
         )
         self.networks = sac.create(
             inputs,

@@ -15,15 +15,13 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from ibol import memory
 from ibol.bounds import Natural
-from ibol.errors import IbolError
 from ibol.learners import adam
-from ibol.methods.discovery import discovery_method
+from ibol.methods.discovery import discovery_method, discrete_prior
 from ibol.methods.sac_discovery import Info, Observed, SACDiscoveryConfig, SACDiscoveryTrainer
 from ibol.nn.distributions import gaussian_log_prob
 from ibol.nn.networks import MLP, STD_FLOOR
-from ibol.skills.latents import OneHot, Prior
+from ibol.skills.latents import Prior
 
 
 @dataclass(frozen=True)
@@ -105,10 +103,7 @@ class DIAYNTrainer(SACDiscoveryTrainer):
     def create_prior(self) -> Prior:
         """N(0, I), or discrete skills."""
         count = self.config.discrete_latents
-        if count == 1:
-            raise IbolError("discrete_latents is 1, but give at least 2 skills, or 0")
-        memory.check(4 * count**2, f"{count} discrete latents", "choose a smaller --discrete-latents")
-        return OneHot(count) if count else super().create_prior()
+        return discrete_prior(count) if count else super().create_prior()
 
     def create_model(self, key: Array) -> Model:
         """A fresh discriminator."""

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol import trust
+from ibol import memory, trust
 from ibol.bounds import Count, Natural, NonNegative
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
@@ -25,12 +25,20 @@ from ibol.linearizer.policy import Linearizer, bundled, load_linearizer, provena
 from ibol.metrics.coverage import state_coverage
 from ibol.metrics.information import corrected_information
 from ibol.metrics.locations import location_spread
-from ibol.nn.networks import BetaPolicy
+from ibol.nn.networks import MLP, BetaPolicy
 from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
-from ibol.skills.latents import Gaussian, Prior
-from ibol.skills.policy import DISTORTIONS, LINEARIZER_FILE, SKILLS_PREFIX, SkillDescription, Skills, skills_of
+from ibol.skills.latents import Gaussian, OneHot, Prior
+from ibol.skills.policy import (
+    DISTORTIONS,
+    LINEARIZER_FILE,
+    PHI_PREFIX,
+    SKILLS_PREFIX,
+    SkillDescription,
+    Skills,
+    skills_of,
+)
 from ibol.training.method import Method
 from ibol.training.trainer import Epoch, Trainer, TrainingConfig
 
@@ -107,7 +115,7 @@ class World:
             return find_normalizer(self.name, self.env_settings, 500, seed)
         return Normalizer(self.state_dim)
 
-    def describe_skills(self, prior: Prior) -> SkillDescription:
+    def describe_skills(self, prior: Prior, *, represented: bool = False) -> SkillDescription:
         """What the skills that are discovered here will need to know."""
         return SkillDescription(
             env=self.name,
@@ -122,13 +130,15 @@ class World:
             layer_norm=self.config.layer_norm,
             linearized=self.linearizer is not None,
             distortion=self.config.distortion,
+            represented=self.encoder_dims if represented else (),
         )
 
     def keep_linearizer(self, directory: Path) -> None:
         """Put the linearizer beside the run's checkpoints, so that the run can be moved and used alone."""
         file = files.inside(directory, LINEARIZER_FILE)
         if self.linearizer is not None and self.config.linearizer != str(file):  # a resumed run has its own already
-            self.linearizer.save(file, provenance_of(self.config.linearizer))
+            with trust.envs(self.name):  # the user named it
+                self.linearizer.save(file, provenance_of(self.config.linearizer))
 
 
 class DiscoveryTrainer(Trainer):
@@ -164,6 +174,11 @@ class DiscoveryTrainer(Trainer):
         """What latents are drawn from."""
         return Gaussian(self.config.latent_dim)
 
+    @property
+    def phi(self) -> MLP | None:
+        """A representation of states that latents are directions in, if the method has one."""
+        return None
+
     def behaviour(self, latents: NDArray[np.float32], key: jax.Array) -> Act:
         """How episodes are collected: by samples of the skill policy."""
 
@@ -195,11 +210,11 @@ class DiscoveryTrainer(Trainer):
 
     def agent(self) -> Skills:
         """The skills as they are now."""
-        return Skills(self.describe_skills(), self.skill_policy, self.normalizer, self.world.linearizer)
+        return Skills(self.describe_skills(), self.skill_policy, self.normalizer, self.world.linearizer, self.phi)
 
     def describe_skills(self) -> SkillDescription:
         """What the skills need to know."""
-        return self.world.describe_skills(self.prior)
+        return self.world.describe_skills(self.prior, represented=self.phi is not None)
 
     def evaluate(self, epoch: int) -> dict[str, float]:
         """Where do the skills go? Draws them, and returns the numbers for the log."""
@@ -229,13 +244,34 @@ class DiscoveryTrainer(Trainer):
         self.training = checkpoint.unflatten(self.training, arrays, "training/")
 
     def state(self) -> Arrays:
-        """With the skill policy under the name that `load_skills` knows."""
-        return {**checkpoint.flatten(self.skill_policy, SKILLS_PREFIX), **super().state()}
+        """With the skill policy and phi under the names that `load_skills` knows."""
+        phi = {} if self.phi is None else checkpoint.flatten(self.phi, PHI_PREFIX)
+        return {**checkpoint.flatten(self.skill_policy, SKILLS_PREFIX), **phi, **super().state()}
 
 
 def discovery_method(config: type[DiscoveryConfig], trainer: type[DiscoveryTrainer]) -> Method:
     """What a method of skill discovery says about itself, for the end of its file."""
-    return Method(trainer.title, config, trainer, skills_of, sources=("linearizer",), use_copies=use_kept_linearizer)
+    return Method(
+        trainer.title, config, trainer, skills_of, sources=("linearizer",), use_copies=use_kept_linearizer,
+        complete=live_where_linearized,
+    )  # fmt: skip
+
+
+def live_where_linearized(env: str, config: DiscoveryConfig, env_settings: EnvSettings) -> EnvSettings:
+    """Skills have the horizon and the location of their linearizer's run, unless the user says otherwise."""
+    if config.linearizer.partition(":")[0] in ("none", "bundled"):
+        return env_settings
+    linearizer = find_linearizer(env, config.linearizer)
+    assert linearizer is not None
+    return env_settings.completed(linearizer.env_settings)
+
+
+def discrete_prior(count: int) -> OneHot:
+    """So many discrete skills, as `--discrete-latents` asks for them."""
+    if count < 2:
+        raise IbolError(f"discrete_latents is {count}, but give at least 2 skills, or 0")
+    memory.check(4 * count**2, f"{count} discrete latents", "choose a smaller --discrete-latents")
+    return OneHot(count)
 
 
 def find_linearizer(env: str, source: str) -> Linearizer | None:

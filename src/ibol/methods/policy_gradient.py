@@ -74,12 +74,13 @@ def quadratic_fit(returns: Array, latents: Array) -> Array:
 def surrogate(
     policy: ScaledBeta, old: ScaledBeta, actions: Array, advantage: Array, lengths: Array, clip: float
 ) -> Array:
-    """What rises along the policy gradient: E[A sum_t log pi], for (B, T) steps and advantages (B,).
+    """What rises along the policy gradient: E[sum_t A log pi], for (B, T) steps and advantages (B,) or (B, T).
 
     With `clip` above 0 the policy's ratio to the old one is clipped (PPO), for each dimension of the action by itself:
     the ratio of a whole goal of many dimensions would leave any narrow range at once.
     """
-    log_prob, advantage = policy.log_probs(actions), advantage[:, None, None]  # (B, T, m)
+    log_prob = policy.log_probs(actions)  # (B, T, m)
+    advantage = advantage.reshape(*advantage.shape, *(1,) * (3 - advantage.ndim))
     gain = log_prob * advantage
     if clip:
         ratio = jnp.exp(log_prob - old.log_probs(actions))

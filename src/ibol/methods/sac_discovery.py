@@ -1,8 +1,8 @@
-"""Skill discovery by SAC on an intrinsic reward, as DIAYN and DADS do it.
+"""Skill discovery by SAC on an intrinsic reward, as DIAYN, DADS and METRA do it.
 
 A model of the latents is trained on the transitions, and rewards them: by how well it infers z from s' (DIAYN), or
-predicts s' from z (DADS). Each epoch collects episodes with one latent each, updates the model, and takes SAC's
-gradient steps.
+predicts s' from z (DADS), or by how far s' lies from s along z (METRA and its kin). Each epoch collects episodes with
+one latent each, updates the model, and takes SAC's gradient steps.
 """
 
 import math
@@ -73,12 +73,13 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
             learning_rate=config.learning_rate,
             inputs=world.state_dim + latents,
             actions=world.action_dim,
-            features=1,
+            features=self.num_features,
             columns=columns,
             transitions_per_epoch=config.episodes_per_epoch * world.horizon,
             seed=seed,
             policy_type=BetaPolicy,
             epoch_minibatches=True,  # as the authors' code does
+            entropy_in_targets=self.entropy_in_targets,
         )
         sampled = config.model_steps * (config.batch_size or config.episodes_per_epoch * world.horizon)
         row = 4 * sum(math.prod(shape) for shape in columns.values())
@@ -101,6 +102,22 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
     def reward(self, model: Any, observed: Observed, key: Array) -> Array:
         """The intrinsic reward of transitions of any leading shape."""
 
+    entropy_in_targets: bool = True
+    """Whether the critics' targets have SAC's entropy bonus, for which the last feature's weight must be 1."""
+
+    @property
+    def num_features(self) -> int:
+        """K, how many features of the future the critics predict."""
+        return 1
+
+    def features(self, model: Any, observed: Observed, key: Array) -> Array:
+        """What the critics predict sums of, (..., K); the reward is their product with `weights`."""
+        return self.reward(model, observed, key)[..., None]
+
+    def weights(self, latents: Array) -> Array:
+        """The features' weights (..., K) in the reward."""
+        return jnp.ones((*latents.shape[:-1], 1))
+
     @property
     def skill_policy(self) -> sac.Policy:
         """The skill policy as it is now."""
@@ -114,12 +131,14 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
         minibatches = self._observed(self.learner.sample(rng, self.config.model_steps))
         decay = self.decay(epoch)
         self.model, model_info = self.update_model(self.model, minibatches, decay)
-        rewards = self.reward(self.model, self._observed(transitions), key)
+        observed = self._observed(transitions)
+        features = self.features(self.model, observed, key)
         if self.learner.replay is None:  # each transition is rewarded once, however often it is sampled
-            self.learner.store({**transitions, "rewards": np.asarray(rewards)})
+            self.learner.store({**transitions, "features": np.asarray(features)})
         sampled = self.learner.sample(rng, self.config.gradient_steps)
         info = self.learner.update(self._compose(sampled, key), epoch, decay)
         metrics = {name: float(value) for name, value in model_info.items()}
+        rewards = jnp.sum(features * self.weights(observed.latents), axis=-1)
         return {**metrics, "intrinsic_reward": float(rewards.mean()), **info}
 
     def _transitions(self, trajectories: Trajectories, latents: NDArray[np.float32]) -> Columns:
@@ -140,15 +159,15 @@ class SACDiscoveryTrainer(DiscoveryTrainer):
         return Observed(jnp.asarray(states), jnp.asarray(after), jnp.asarray(columns["latents"]))
 
     def _compose(self, columns: Columns, key: Array) -> sac.Transitions:
-        known = "rewards" in columns
-        rewards = columns["rewards"] if known else self.reward(self.model, self._observed(columns), key)
+        known = "features" in columns
+        features = columns["features"] if known else self.features(self.model, self._observed(columns), key)
         return sac.Transitions(
             inputs=jnp.asarray(self.inputs(columns["states"], columns["latents"])),
             actions=jnp.asarray(columns["actions"]),
-            rewards=jnp.asarray(rewards)[..., None],
+            rewards=jnp.asarray(features),
             next_inputs=jnp.asarray(self.inputs(columns["next_states"], columns["latents"])),
             dones=jnp.asarray(columns["dones"]),
-            weights=jnp.ones((*columns["dones"].shape, 1)),
+            weights=self.weights(jnp.asarray(columns["latents"])),
         )
 
     def learned(self) -> Arrays:

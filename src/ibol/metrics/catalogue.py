@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Kind = Literal["setting", "information", "behaviour", "linearizer", "policy", "task", "training"]
+Kind = Literal["setting", "information", "behaviour", "goals", "linearizer", "policy", "task", "training"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,8 @@ class Metric:
     name: str
     """Its key in rows and in metrics.jsonl."""
     kind: Kind
-    """How it was measured (setting), what latents say (information) and skills do (behaviour), or what it is of."""
+    """How it was measured (setting), what latents say (information), what skills do (behaviour) and reach (goals), or
+    what it is of."""
     explanation: str
     """What it is, in one sentence."""
     better: Literal["higher", "lower", ""] = ""
@@ -95,6 +96,20 @@ _ALL = (
     Metric("lowest", "behaviour", "the furthest end backward (on a line)", "lower", "m"),
     Metric("highest", "behaviour", "the furthest end forward (on a line)", "higher", "m"),
     Metric(
+        "unit_coverage", "behaviour",
+        "distinct cells of 1 m that 48 random skills visit by the mode of their policy, as METRA counts", "higher",
+        "cells", "1 m cells",
+    ),
+    # Goals that a representation chooses the skill for, at each step anew.
+    *(
+        Metric(f"goal_{name}_{radius}m", "goals", f"{what} {radius} m of the goal", "higher")
+        for radius in (3, 1)
+        for name, what in (
+            ("hit", "share of episodes that come within"), ("end", "share of episodes that end within"),
+            ("stay", "share of steps within"),
+        )
+    ),
+    Metric(
         "reach", "linearizer", "distance along the goal; on a line the geometric mean of both directions",
         "higher", "m",
     ),
@@ -119,8 +134,14 @@ _ALL = (
     Metric("final_distance", "task", "distance to the goal in the last logged evaluation", "lower", "m"),
     # What training logs and shows whether it learns.
     Metric("objective", "training", "the method's own objective", "higher"),
-    Metric("intrinsic_reward", "training", "the method's own reward", "higher", "nats"),
+    Metric("intrinsic_reward", "training", "the method's own reward (nats for DIAYN and DADS)", "higher"),
+    Metric("phi_step", "training", "root mean square length of a step in the representation phi"),
+    Metric("multiplier", "training", "the dual variable of the constraint on phi"),
     Metric("decoder", "training", "log-likelihood of the latent by VALOR's decoder", "higher", "nats"),
+    Metric("explore/reward", "training", "reward of EDL's exploration", "higher"),
+    Metric("learn/reward", "training", "reward of EDL's skill policy", "higher"),
+    Metric("learn/distance", "training", "distance of ends from what EDL's decoder says", "lower"),
+    Metric("consistency", "training", "log-likelihood of a skill's states by SeCTAR's state decoder", "higher", "nats"),
     Metric("reward", "training", "the linearizer's own reward", "higher"),
     Metric("return", "training", "return while exploring", "higher"),
     Metric("evaluation/information", "training", "corrected information of the latent about the end", "higher", "nats"),

@@ -1,4 +1,4 @@
-"""What final locations say of skills: can they be distinguished, how far do they go, is any direction left out?"""
+"""What locations say of skills: can they be distinguished, how far do they go, is any direction or goal left out?"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,3 +41,11 @@ def location_spread(ends: Floats) -> float:
     """Root mean square distance of where episodes end, (N, d), from their mean."""
     ends = array("ends", ends, "N", "dimensions")
     return float(np.sqrt(((ends - ends.mean(axis=0)) ** 2).sum(axis=1).mean()))
+
+
+def goal_shares(paths: Floats, goals: Floats, radius: float) -> tuple[float, float, float]:
+    """Of paths (N, T + 1, d) to goals (N, d): shares that come within `radius` metres, that end, and of steps there."""
+    paths = array("paths", paths, "N", "steps", "dimensions")
+    goals = array("goals", goals, len(paths), paths.shape[2])
+    near = np.linalg.norm(paths - goals[:, None], axis=2) <= radius  # (N, T + 1)
+    return float(near.any(axis=1).mean()), float(near[:, -1].mean()), float(near[:, 1:].mean())

@@ -1,4 +1,4 @@
-"""Networks with the authors' initialisations: MLP, two-headed policies, twin critic, trajectory encoder.
+"""Networks with the authors' initialisations: MLPs, two-headed policies, twin critic, trajectory encoder.
 
 Every module takes whole batches, (..., features), and holds arrays only (all else is static), so that it can be an
 argument of `jax.jit` and an entry of a checkpoint as it is.
@@ -91,6 +91,45 @@ class MLP(eqx.Module):
         return self.output(self.trunk(x))
 
 
+class LipschitzMLP(eqx.Module):
+    """A ReLU network with |f(x) - f(y)| <= |x - y|: every weight matrix is divided by its largest singular value.
+
+    That of W is |v W| for its first left singular vector v, which power iteration follows (`follow`) as weights change.
+    """
+
+    network: MLP
+    vectors: tuple[Array, ...]  # the v of each layer, (inputs,)
+
+    def __init__(self, inputs: int, outputs: int, hidden: Sequence[int], key: Array) -> None:
+        self.network = MLP(inputs, outputs, hidden, jax.nn.relu, "xavier_uniform", key)
+        weights = [np.asarray(layer.weight) for layer in _layers(self.network)]
+        self.vectors = tuple(jnp.asarray(np.linalg.svd(weight, full_matrices=False)[0][:, 0]) for weight in weights)
+
+    def __call__(self, x: Array) -> Array:
+        """(..., inputs) to (..., outputs)."""
+        return self.plain()(x)
+
+    def plain(self) -> MLP:
+        """The same function as an ordinary network."""
+        vectors = jax.lax.stop_gradient(self.vectors)
+        pairs = zip(_layers(self.network), vectors, strict=True)
+        divided = [layer.weight / jnp.linalg.norm(vector @ layer.weight) for layer, vector in pairs]
+        return eqx.tree_at(lambda network: [layer.weight for layer in _layers(network)], self.network, divided)
+
+    def follow(self, iterations: int = 4) -> "LipschitzMLP":
+        """With the vectors of the present weights, after some steps of power iteration from those before."""
+        vectors = list(self.vectors)
+        for _ in range(iterations):
+            pairs = zip(_layers(self.network), vectors, strict=True)
+            onward = [(vector @ layer.weight) @ layer.weight.T for layer, vector in pairs]
+            vectors = [vector / jnp.linalg.norm(vector) for vector in onward]
+        return eqx.tree_at(lambda phi: phi.vectors, self, tuple(vectors))
+
+
+def _layers(network: MLP) -> tuple[Dense, ...]:
+    return (*network.trunk.layers, network.output)
+
+
 class _TwoHeads(eqx.Module):
     """A tanh trunk shared by two linear heads."""
 
@@ -161,7 +200,7 @@ class TwinCritic(eqx.Module):
         return self.first(x), self.second(x)
 
 
-def _lstm_cell(inputs: int, width: int, key: Array) -> eqx.nn.LSTMCell:
+def lstm_cell(inputs: int, width: int, key: Array) -> eqx.nn.LSTMCell:
     """A cell with PyTorch's default initialisation: all weights and biases from U(-1, 1) / sqrt(width)."""
     memory.check_layer(inputs + width, 4 * width)
     rng, limit = _generator(key), 1 / np.sqrt(width)
@@ -177,7 +216,7 @@ class BidirectionalLSTM(eqx.Module):
 
     def __init__(self, inputs: int, width: int, key: Array) -> None:
         a, b = jax.random.split(key)
-        self.forward, self.backward = _lstm_cell(inputs, width, a), _lstm_cell(inputs, width, b)
+        self.forward, self.backward = lstm_cell(inputs, width, a), lstm_cell(inputs, width, b)
 
     def __call__(self, sequences: Array, lengths: Array) -> Array:
         """(B, T, inputs) with valid lengths (B,) to (B, T, 2 width); padded steps are zero."""
@@ -241,7 +280,7 @@ class RecurrentBetaPolicy(eqx.Module):
 
     def __init__(self, inputs: int, actions: int, hidden: Sequence[int], key: Array) -> None:
         cell_key, heads_key = jax.random.split(key)
-        self.cell = _lstm_cell(inputs, hidden[0], cell_key)
+        self.cell = lstm_cell(inputs, hidden[0], cell_key)
         self.heads = BetaPolicy(hidden[0], actions, hidden, heads_key)
 
     def __call__(self, sequences: Array) -> ScaledBeta:

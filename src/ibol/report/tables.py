@@ -28,7 +28,7 @@ def command_line(run: RunDirectory) -> str:
     preset = dataclasses.asdict(presets.build(find(name).config, name, config["preset"], config["env"], variant))
     defaults = json.loads(json.dumps(preset))  # as the run directory has them; a run of another version may have others
     changed = {key: value for key, value in config["settings"].items() if value != defaults.get(key)}
-    usual = dataclasses.asdict(EnvSettings())
+    usual = json.loads(json.dumps(dataclasses.asdict(EnvSettings())))
     changed |= {key: value for key, value in config["env_settings"].items() if value != usual.get(key)}
     for key, value in changed.items():
         flag = key.removesuffix("_").replace("_", "-")
@@ -80,7 +80,11 @@ def measures_tables(names: Mapping[str, str], rows: Sequence[Mapping[str, Any]])
     """One table for all that was measured by the same numbers; `names` are the runs' short ones by path."""
     alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        alike.setdefault(tuple(key for key in row if key not in _APART), []).append(row)
+        every = [key for key in row if key not in _APART]
+        goals = [key for key in every if find_metric(key).kind == "goals"]  # apart, as only some methods find goals
+        for some in ([key for key in every if key not in goals], goals):
+            alike.setdefault(tuple(some), []).append(row)
+    alike.pop((), None)
     parts = []
     for keys, members in alike.items():
         body = []

@@ -24,7 +24,7 @@ from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.learners.sac import Policy
 from ibol.linearizer.env import squeeze_y
 from ibol.linearizer.policy import Distortion, Linearizer, load_linearizer
-from ibol.nn.networks import BetaPolicy, TanhGaussianPolicy
+from ibol.nn.networks import MLP, BetaPolicy, TanhGaussianPolicy
 from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import RunDirectory, settings_from_json
@@ -33,6 +33,7 @@ from ibol.skills.latents import PRIORS, OneHot, Prior, PriorName
 
 LINEARIZER_FILE = "linearizer.safetensors"
 SKILLS_PREFIX = "skills/"
+PHI_PREFIX = "phi/"
 POLICIES: dict[str, type[BetaPolicy] | type[TanhGaussianPolicy]] = {
     "beta": BetaPolicy,
     "tanh_gaussian": TanhGaussianPolicy,
@@ -60,6 +61,8 @@ class SkillDescription:
     distortion: Literal["none", "squeeze_y"] = "none"
     prior: PriorName = "gaussian"
     """What latents are drawn from."""
+    represented: tuple[Natural, ...] = ()
+    """State dimensions that the representation phi sees; none where there is no phi."""
 
     @classmethod
     def from_json(cls, values: dict[str, Any], where: str) -> "SkillDescription":
@@ -68,7 +71,8 @@ class SkillDescription:
         if nested.pop("discrete", False):  # how runs before 0.2 said it
             nested["prior"] = OneHot.name
         made = settings_from_json(cls, nested, where)
-        check_dims(where, made.state_dim, location_dims=made.location_dims, omitted=made.omitted)
+        dims = {"location_dims": made.location_dims, "omitted": made.omitted, "represented": made.represented}
+        check_dims(where, made.state_dim, **dims)
         return made
 
     def policy_template(self) -> Policy:
@@ -77,6 +81,11 @@ class SkillDescription:
         inputs = self.state_dim + self.latent_dim
         return make(inputs, self.action_dim, self.hidden, jax.random.key(0), self.layer_norm)
 
+    def phi_template(self) -> MLP:
+        """A phi of the right shape."""
+        inputs, key = len(self.represented), jax.random.key(0)
+        return MLP(inputs, self.latent_dim, self.hidden, jax.nn.relu, "xavier_uniform", key)
+
 
 class Skills:
     """A skill policy that can act: each latent z is one skill."""
@@ -84,12 +93,18 @@ class Skills:
     kind: Final = "skills"
 
     def __init__(
-        self, description: SkillDescription, network: Policy, normalizer: Normalizer, linearizer: Linearizer | None
+        self,
+        description: SkillDescription,
+        network: Policy,
+        normalizer: Normalizer,
+        linearizer: Linearizer | None,
+        phi: MLP | None = None,
     ) -> None:
         self.description, self.env_settings = description, description.env_settings
         self.network = network
         self.normalizer = normalizer
         self.linearizer = linearizer
+        self.phi = phi
         self.prior: Prior = PRIORS[description.prior](description.latent_dim)
 
     @property
@@ -152,6 +167,37 @@ class Skills:
 
         return self.act_on(choose)
 
+    @property
+    def finds_goals(self) -> bool:
+        """Whether `latent_for` has an answer: there is a representation phi, and it sees the location."""
+        return bool(set(self.location_dims) & set(self.description.represented))
+
+    def latent_for(self, goals: ArrayLike, obs: ArrayLike) -> NDArray[np.float32]:
+        """The latents (N, d) of the skills that lead from raw observations (N, n) to goal locations (N, k).
+
+        They point from phi(s) to phi(g), where g is the state s moved to the goal: of length 1, with a Gaussian prior
+        of its typical length, the square root of d; a discrete skill is the one that points there best.
+        """
+        if self.phi is None or not self.finds_goals:
+            raise IbolError("these skills have no representation of locations: those of METRA, LSD, CSD and CSF have")
+        states = array("observations", obs, "N", self.description.state_dim)
+        there = np.array(states)
+        there[:, list(self.location_dims)] = array("goals", goals, len(states), len(self.location_dims))
+        here, there = (self.normalizer(x)[:, list(self.description.represented)] for x in (states, there))
+        toward = np.asarray(_apart(self.phi, here, there))
+        length = np.linalg.norm(toward, axis=1, keepdims=True)
+        return self.prior.from_box(toward / np.maximum(length, 1e-12), float(np.sqrt(self.latent_dim)))
+
+    def goal_controller(self, goals: ArrayLike, *, deterministic: bool = False, seed: int = 0) -> Act:
+        """As `controller`, but for goal locations (N, k): each answer is that of the skill which leads there."""
+        wanted = array("goals", goals, "N", len(self.location_dims))
+        seed = whole_number("seed", seed, 0)
+
+        def choose(obs: NDArray[np.floating], step: int) -> NDArray[np.float32]:
+            return self._answer(obs, self.latent_for(wanted, obs), deterministic, seed, step)
+
+        return self.act_on(choose)
+
     def act_on(self, choose: Act) -> Act:
         """Actions for what `choose(obs, step)` answers in the place of the skill policy, by the linearizer if any."""
         if self.linearizer is None:
@@ -195,7 +241,7 @@ def describe(run: RunDirectory) -> SkillDescription:
 
 
 def _is_of_skills(name: str) -> bool:
-    return name.startswith((SKILLS_PREFIX, "normalizer/"))
+    return name.startswith((SKILLS_PREFIX, PHI_PREFIX, "normalizer/"))
 
 
 def copy_skills(source: Path, copy: Path) -> None:
@@ -212,4 +258,11 @@ def copy_skills(source: Path, copy: Path) -> None:
 def assemble(description: SkillDescription, arrays: Arrays, linearizer: Linearizer | None) -> Skills:
     """Skills from their arrays; they must fit the description."""
     network = checkpoint.unflatten(description.policy_template(), arrays, SKILLS_PREFIX)
-    return Skills(description, network, Normalizer.from_state(arrays, description.state_dim), linearizer)
+    phi = checkpoint.unflatten(description.phi_template(), arrays, PHI_PREFIX) if description.represented else None
+    return Skills(description, network, Normalizer.from_state(arrays, description.state_dim), linearizer, phi)
+
+
+@jax.jit
+def _apart(phi: MLP, here: jax.Array, there: jax.Array) -> jax.Array:
+    """phi(g) - phi(s), (N, d)."""
+    return phi(there) - phi(here)

@@ -55,6 +55,7 @@ def start(
         source = getattr(config, name)
         if source and Path(source).exists() and Path(source).resolve().is_relative_to(path.resolve()):
             raise IbolError(f"{path} holds {source}, which this run is to use: choose another --run-dir")
+    env_settings = known.complete(env, config, env_settings)
     trainer = known.trainer(env, env_settings, config, run_settings.seed)
     description = {
         "command": method if method in COMMANDS else "discover",

@@ -27,6 +27,8 @@ class Method:
     """Settings that may name a run or file, of which the run keeps a copy."""
     use_copies: Callable[[Any, Path], Any] = lambda config, directory: config
     """The settings with the copies in the run's directory in the place of the sources."""
+    complete: Callable[[str, Any, EnvSettings], EnvSettings] = lambda env, config, env_settings: env_settings
+    """The environment's settings of a new run, with what its sources know where the user left them open."""
     labels: Callable[[Any], tuple[str, ...]] = lambda config: ()
     """What belongs into the name of a run's directory, on top of method, environment, preset and seed."""
     length: Callable[[Any], str] = lambda config: "epochs"

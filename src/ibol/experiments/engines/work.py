@@ -168,7 +168,7 @@ def _measure(task: Task) -> None:
     from ibol.evaluation.loading import load_run
     from ibol.evaluation.plots.skills import EPISODES
     from ibol.evaluation.rollouts import skill_rollouts
-    from ibol.evaluation.skills import accuracy_trajectories
+    from ibol.evaluation.skills import COVERING, accuracy_trajectories
     from ibol.seeding import derive
     from ibol.skills.latents import SHOWN
 
@@ -179,6 +179,7 @@ def _measure(task: Task) -> None:
         drawn = SHOWN * EPISODES  # by figures
         skill_rollouts(run, trajectories=task.measure)
         skill_rollouts(run, which="eight", trajectories=max(accuracy_trajectories(task.measure), drawn))
+        skill_rollouts(run, trajectories=COVERING, deterministic=True)
 
 
 def _make_set(task: Task) -> bool:
