@@ -1,5 +1,6 @@
 """Cells are trained once, by whoever is there: the schedule, leases, local processes, interruptions and failures."""
 
+import contextlib
 import json
 import os
 import signal
@@ -151,19 +152,21 @@ def test_a_lease_is_exclusive_and_ends(tmp_path: Path) -> None:
         with pytest.raises(leases.Busy, match=f"process {os.getpid()}"), leases.held(tmp_path, "cell"):
             pass
     assert leases.holder(tmp_path, "cell") == ""
-    assert list((tmp_path / "leases").iterdir()) == []
+    assert [file.stat().st_size for file in (tmp_path / "leases").iterdir()] == [0], "an empty file is left"
+    with leases.held(tmp_path, "cell"):
+        assert len(list((tmp_path / "leases").iterdir())) == 1, "a newer lease takes the older ones away"
 
 
 def lease_of(host: str, pid: int, started: str, place: Path) -> Path:
-    file = place / "leases" / "cell.json"
+    file = place / "leases" / "cell.1.json"
     file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps({"token": "other", "host": host, "pid": pid, "started": started}))
+    file.write_text(json.dumps({"host": host, "pid": pid, "started": started}))
     return file
 
 
 def test_a_dead_process_of_this_machine_loses_its_lease_at_once(tmp_path: Path) -> None:
     with leases.held(tmp_path, "mine"):
-        own = json.loads((tmp_path / "leases" / "mine.json").read_text())
+        own = json.loads((tmp_path / "leases" / "mine.1.json").read_text())
     lease_of(own["host"], own["pid"], "another time", tmp_path)  # the number is in use again
     assert leases.holder(tmp_path, "cell") == ""
     with leases.held(tmp_path, "cell"):
@@ -177,39 +180,62 @@ def test_another_machine_loses_its_lease_when_it_is_silent(tmp_path: Path) -> No
     long_ago = time.time() - leases.EXPIRES - 5
     os.utime(file, (long_ago, long_ago))
     with leases.held(tmp_path, "cell"):
-        assert json.loads(file.read_text())["pid"] == os.getpid()
+        assert f"process {os.getpid()}" in leases.holder(tmp_path, "cell")
+        assert not file.exists(), "the silent machine finds out that it lost its lease"
 
 
 def test_a_damaged_lease_is_nobodys(tmp_path: Path) -> None:
-    file = lease_of("far away", 1, "1", tmp_path)
-    for content in (b"", b"\xff", b"[]", b"{"):
-        file.write_bytes(content)
-        assert leases.holder(tmp_path, "cell") == ""
-        with leases.held(tmp_path, "cell"):
-            pass
-        file.write_bytes(content)
+    for number, content in enumerate((b"", b"\xff", b"[]", b"{")):
+        place = tmp_path / str(number)
+        place.mkdir()
+        lease_of("far away", 1, "1", place).write_bytes(content)
+        assert leases.holder(place, "cell") == ""
+        with leases.held(place, "cell"):
+            assert leases.holder(place, "cell")
 
 
 def test_of_many_who_want_a_dead_lease_one_gets_it(tmp_path: Path) -> None:
-    file = lease_of("far away", 1, "1", tmp_path)
-    os.utime(file, (0, 0))
-    together, ended, got = threading.Barrier(8), threading.Barrier(8), []
-
     def want() -> None:
         together.wait()
         try:
-            with leases.held(tmp_path, "cell"):
+            with leases.held(place, "cell"):
                 got.append(1)
                 ended.wait()
         except leases.Busy:
             ended.wait()
 
-    threads = [threading.Thread(target=want) for _ in range(8)]
+    for number in range(50):
+        place = tmp_path / str(number)
+        place.mkdir()
+        os.utime(lease_of("far away", 1, "1", place), (0, 0))
+        together, ended, got = threading.Barrier(8), threading.Barrier(8), []
+        threads = [threading.Thread(target=want) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(got) == 1
+
+
+def test_one_at_a_time_while_many_come_and_go(tmp_path: Path) -> None:
+    """Each takes the lease again and again, and nobody ever finds another one inside."""
+    inside, most, taken = [], [], []
+
+    def want(number: int) -> None:
+        for _ in range(100):
+            with contextlib.suppress(leases.Busy), leases.held(tmp_path, "cell"):
+                inside.append(number)
+                most.append(len(inside))
+                taken.append(number)
+                inside.remove(number)
+
+    threads = [threading.Thread(target=want, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(got) == 1
+    assert len(taken) > 8
+    assert set(most) == {1}
 
 
 # Processes of this machine.

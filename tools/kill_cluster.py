@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -64,10 +65,8 @@ class Round:
         """The processes that train a run now."""
         found = []
         for cell in self.cells:
-            if leases.holder(self.place, cell.name):
-                with contextlib.suppress(OSError, ValueError):
-                    file = self.place / leases.FOLDER / f"{cell.name}.json"
-                    found.append(int(json.loads(file.read_text())["pid"]))
+            if pid := re.search(r"process (\d+)", leases.holder(self.place, cell.name)):
+                found.append(int(pid[1]))
         return found
 
     def kill(self, kind: str, rng: random.Random) -> bool:

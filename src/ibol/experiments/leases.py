@@ -3,9 +3,13 @@
 The lock of a run directory (`RunDirectory.locked`) holds between processes of one machine, and on shared storage where
 that passes locks on. A lease also holds where it does not. One that was not touched for a minute is a dead
 machine's; one of this machine is dead as soon as its process is.
+
+A cell's leases are numbered, and the newest one counts. Whoever finds it ended makes the next one, which storage lets
+only one succeed with. An ended lease stays as an empty file until there is a newer one, so that numbers never return.
 """
 
 import contextlib
+import glob
 import json
 import os
 import socket
@@ -23,6 +27,7 @@ FOLDER = "leases"
 BEAT = 5.0  # seconds between touches
 EXPIRES = 60.0  # seconds without a touch
 _MOST = 2**12  # bytes of a lease
+_TRIES = 10
 
 
 class Busy(IbolError):
@@ -36,16 +41,17 @@ def held(directory: Path, name: str) -> Iterator[None]:
     If the lease is lost all the same, because this machine stood still for longer than it lasts, the process ends
     at once: it must not write into a run that another one has taken over.
     """
-    file, token = _file(directory, name), uuid.uuid4().hex
-    _take(file, token)
+    file = _take(directory, name)
     ended = threading.Event()
 
     def beat() -> None:
         while not ended.wait(BEAT):
-            with contextlib.suppress(OSError):  # storage that does not answer for a moment
-                if _read(file).get("token") != token:
-                    os._exit(75)
+            try:
                 os.utime(file)
+            except FileNotFoundError:  # a newer lease has replaced it
+                os._exit(75)
+            except OSError:  # storage that does not answer for a moment
+                pass
 
     threading.Thread(target=beat, daemon=True).start()
     try:
@@ -53,48 +59,52 @@ def held(directory: Path, name: str) -> Iterator[None]:
     finally:
         ended.set()
         with contextlib.suppress(OSError):
-            if _read(file).get("token") == token:
-                file.unlink()
+            os.truncate(file, 0)
 
 
 def holder(directory: Path, name: str) -> str:
     """The machine and process that trains a cell, or nothing."""
-    file = _file(directory, name)
-    content = _read(file)
-    return f"{content.get('host')} (process {content.get('pid')})" if content and _lives(file, content) else ""
+    return _holder(_file(directory, name, _newest(directory, name)))
 
 
-def _take(file: Path, token: str) -> None:
-    root = file.parent.parent
-    files.folder(root, FOLDER)
-    mine = file.with_name(f".{token}")
-    mine.write_text(json.dumps({"token": token, **_self()}))
+def _take(directory: Path, name: str) -> Path:
+    """The lease after the newest one, if that has ended; raises `Busy` if it has not."""
+    mine = files.folder(directory, FOLDER) / f".{uuid.uuid4().hex}"
+    mine.write_text(json.dumps(_self()))
     try:
-        for _ in range(3):
+        for _ in range(_TRIES):
+            newest = _newest(directory, name)
+            if who := _holder(_file(directory, name, newest)):
+                raise Busy(f"{name} is trained by {who}")
+            file = _file(directory, name, newest + 1)
             try:
                 os.link(mine, file)  # with all of its content, or not at all; on shared storage, too
-                return
-            except FileExistsError:
-                _clear(file)
-        raise Busy(f"{file.stem} is taken by others all the time")
+            except FileExistsError:  # another one was faster
+                continue
+            numbers = _numbers(directory, name)
+            if max(numbers) == newest + 1:
+                for older in set(numbers) - {newest + 1}:
+                    _file(directory, name, older).unlink(missing_ok=True)
+                return file
+            file.unlink(missing_ok=True)  # while this one waited, others came and went
+        raise Busy(f"{name} is taken by others all the time")
     finally:
         mine.unlink(missing_ok=True)
 
 
-def _clear(file: Path) -> None:
-    """Take away the lease of somebody who is gone; raises `Busy` if it is not."""
+def _holder(file: Path) -> str:
     content = _read(file)
-    if _lives(file, content):
-        raise Busy(f"{file.stem} is trained by {content.get('host')} (process {content.get('pid')})")
-    aside = file.with_name(f".{uuid.uuid4().hex}")
-    try:
-        file.rename(aside)
-    except FileNotFoundError:
-        return
-    if _read(aside) != content:  # another one was faster, and this is its lease: give it back
-        with contextlib.suppress(FileExistsError):
-            os.link(aside, file)
-    aside.unlink(missing_ok=True)
+    return f"{content.get('host')} (process {content.get('pid')})" if _lives(file, content) else ""
+
+
+def _newest(directory: Path, name: str) -> int:
+    return max(_numbers(directory, name), default=0)
+
+
+def _numbers(directory: Path, name: str) -> list[int]:
+    """Those of a cell's leases that are there."""
+    words = [file.name.split(".") for file in (directory / FOLDER).glob(f"{glob.escape(name)}.*.json")]
+    return [int(number) for *_, number, _ in words if number.isdecimal()]
 
 
 def _lives(file: Path, content: dict[str, Any]) -> bool:
@@ -144,5 +154,5 @@ def _started(pid: Any) -> str:
     return "alive"
 
 
-def _file(directory: Path, name: str) -> Path:
-    return files.inside(directory, FOLDER, f"{name}.json")
+def _file(directory: Path, name: str, number: int) -> Path:
+    return files.inside(directory, FOLDER, f"{name}.{number}.json")
