@@ -34,7 +34,7 @@ SCORES = (
     "neighbour_information", "neighbour_sepin@1", "accuracy", "spread", "distance", "coverage", "smallest_sector",
     "lowest", "highest",
 )  # fmt: skip
-METHODS = ("ibol", "diayn", "valor", "dads", "edl", "sectar")
+METHODS = ("ibol", "diayn", "valor", "dads", "edl", "sectar", "metra", "lsd", "csd", "csf")
 Row = dict[str, Any]
 
 

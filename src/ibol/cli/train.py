@@ -70,7 +70,8 @@ def train_command(command: str, description: str, default_method: str | None = N
         env = argv[0] if argv and not argv[0].startswith("-") else ""
         for _ in range(2):
             chosen = variants.get(peek(argv, "--variant"), {})
-            defaults = presets.build(config_type, name, preset, env, peek(argv, "--skills"), chosen)
+            part = presets.part_of({flag: peek(argv, f"--{flag}") for flag in ("linearizer", "skills")})
+            defaults = presets.build(config_type, name, preset, env, part, chosen)
             start = kind(
                 env=env or tyro.MISSING, settings=defaults, env_settings=EnvSettings(), run_settings=RunSettings(),
                 preset=preset,

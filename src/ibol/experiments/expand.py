@@ -158,7 +158,7 @@ def _cell(table: dict[str, Any], context: Context) -> Cell:
         if name not in known:
             raise unknown("setting", name, {*known, *_WHICH, *_ENV_FIELDS}, f" (of {method} in {context.source})")
     given = {name: _value(value) for name, value in {**chosen, **settings}.items() if name not in sources}
-    part = str(settings.get("skills", "")) if "skills" not in sources else ""
+    part = presets.part_of(given)
     config: Any = dataclasses.replace(_preset(method, str(preset), env, part), **given)
     env_settings = {name: table[name] for name in _ENV_FIELDS if name in table}
     environment = EnvSettings(**{name: _value(value) for name, value in env_settings.items()})

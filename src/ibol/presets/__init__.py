@@ -1,8 +1,9 @@
 """Presets: settings as data, one TOML file for each command.
 
 A file has a table for each preset; its `all` part holds for every environment and a part with an environment's name
-adds what differs there. `status` says what the values stand on. `variants.toml` has the paper's variants of a command:
-a few settings that belong together, whatever the preset.
+adds what differs there. A part `raw` adds what differs without a linearizer, and `none` without skills. `status` says
+what the values stand on. `variants.toml` has the paper's variants of a command: a few settings that belong together,
+whatever the preset.
 """
 
 import dataclasses
@@ -55,12 +56,20 @@ def build(
     overrides: Mapping[str, Any] | None = None,
 ) -> Config:
     """The command's configuration with the preset's values, those of its part `part` if it has one, and overrides."""
-    settings = values(command, preset, env) | values(command, preset, part, alone=True) | dict(overrides or {})
+    settings = values(command, preset, env)
+    if part != part_of(settings):  # what an environment has by itself is in its own part
+        settings |= values(command, preset, part, alone=True)
+    settings |= dict(overrides or {})
     fields = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
     strangers = set(settings) - fields
     if strangers:
         raise IbolError(f"the preset {preset!r} of {command!r} sets {sorted(strangers)}, which do not exist")
     return config(**{name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()})
+
+
+def part_of(settings: Mapping[str, Any]) -> str:
+    """The part of a preset that settings ask for: `raw` without a linearizer, `none` without skills, or nothing."""
+    return "raw" if settings.get("linearizer") == "none" else str(settings.get("skills", ""))
 
 
 def _merged(command: str, preset: str, env: str) -> dict[str, Any]:

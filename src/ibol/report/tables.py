@@ -24,8 +24,8 @@ def command_line(run: RunDirectory) -> str:
     name = run.method
     parts = ["ibol", run.command, config["env"], *(["--method", name] if run.command == "discover" else [])]
     parts += ["--preset", config["preset"], "--seed", str(config["seed"])]
-    variant = config["settings"].get("skills", "")
-    preset = dataclasses.asdict(presets.build(find(name).config, name, config["preset"], config["env"], variant))
+    part = presets.part_of(config["settings"])
+    preset = dataclasses.asdict(presets.build(find(name).config, name, config["preset"], config["env"], part))
     defaults = json.loads(json.dumps(preset))  # as the run directory has them; a run of another version may have others
     changed = {key: value for key, value in config["settings"].items() if value != defaults.get(key)}
     usual = json.loads(json.dumps(dataclasses.asdict(EnvSettings())))
