@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
 from ibol import trust
+from ibol.envs import OwnRobot as Robot
 from ibol.envs import make
 from ibol.errors import IbolError
 
 __version__ = "0.1.0"
-__all__ = ["IbolError", "__version__", "load_agent", "load_linearizer", "load_skills", "make"]
+__all__ = ["IbolError", "Robot", "__version__", "load_agent", "load_linearizer", "load_skills", "make"]
 
 if TYPE_CHECKING:
     from ibol.linearizer.policy import Linearizer

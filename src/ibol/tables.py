@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ibol import presets, zoo
-from ibol.envs import ENVS, make, names, sizes
+from ibol.envs import ENVS, GYMNASIUM, make, names, sizes
 from ibol.evaluation.rows import cell
 from ibol.learners.normalizer import Normalizer
 from ibol.metrics.catalogue import find_metric
@@ -37,7 +37,15 @@ def envs_table() -> Table:
         table.add_row(name, *size, ", ".join(map(str, entry.location_dims)), entry.gym_id, entry.summary)
         if name == names()[-1]:
             table.add_section()
-    table.caption = "Any Gymnasium id, or module:function that makes a Gymnasium environment, works in their place."
+    table.add_section()
+    for name, entry in GYMNASIUM.items():
+        size = map(str, sizes(make(name)))
+        dims = ", ".join(map(str, entry.location_dims))
+        table.add_row(name, *size, str(entry.horizon), dims, name, entry.summary)
+    table.caption = (
+        "Any Gymnasium id, module:function that makes a Gymnasium environment, or the TOML file of an own robot works in "
+        "their place."
+    )
     return table
 
 

@@ -29,6 +29,8 @@ export interface StoredFrame {
   action_sign?: number[][];
   pairs?: [number, number, number][];
   has_angles?: boolean;
+  /** Where the angle of the heading is, if it is not in a quaternion. */
+  heading?: number | null;
 }
 
 export interface StoredSkillPolicy extends StoredNetwork {

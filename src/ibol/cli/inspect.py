@@ -28,14 +28,16 @@ def show_zoo(argv: list[str]) -> None:
 
 def envs(argv: list[str]) -> None:
     """`ibol envs`."""
+    from ibol.cli.robot_table import robot_table
     from ibol.tables import envs_table, show
 
     @dataclass(frozen=True)
     class Envs:
-        pass
+        robot: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = ""
+        """The TOML file of an own robot: say what was understood of it (default: list all environments)."""
 
-    parse(Envs, argv, "envs", "List the environments that come with ibol.")
-    show(envs_table())
+    given = parse(Envs, argv, "envs", "List the environments that come with ibol, or say what an own robot is.")
+    show(robot_table(given.robot) if given.robot else envs_table())
 
 
 def show_presets(argv: list[str]) -> None:

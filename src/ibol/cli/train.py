@@ -12,7 +12,10 @@ from ibol.bounds import Count, NonNegative
 from ibol.cli.parsing import TrustEnv, parse, peek, trust_flag
 from ibol.errors import unknown
 
-_ENV = "A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."
+_ENV = (
+    "A name that 'ibol envs' lists, the TOML file of an own robot, a Gymnasium id, or module:function that makes a "
+    "Gymnasium environment."
+)
 
 
 def train_command(command: str, description: str, default_method: str | None = None) -> Callable[[list[str]], None]:
@@ -23,7 +26,7 @@ def train_command(command: str, description: str, default_method: str | None = N
 
     def run_command(argv: list[str]) -> None:
         from ibol import presets
-        from ibol.envs import TASKS
+        from ibol.envs import TASKS, is_description, load_robot
         from ibol.envs.settings import EnvSettings
         from ibol.training import launch
         from ibol.training.loop import RunSettings
@@ -69,6 +72,9 @@ def train_command(command: str, description: str, default_method: str | None = N
         preset = peek(argv, "--preset", presets.DEFAULT)
         env = argv[0] if argv and not argv[0].startswith("-") else ""
         for _ in range(2):
+            if is_description(env):
+                argv = [load_robot(env).name if arg == env else arg for arg in argv]
+                env = next(arg for arg in argv if "@" in arg)
             chosen = variants.get(peek(argv, "--variant"), {})
             part = presets.part_of({flag: peek(argv, f"--{flag}") for flag in ("linearizer", "skills")})
             defaults = presets.build(config_type, name, preset, env, part, chosen)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ibol import memory
 from ibol.bounds import Count, Fraction, Natural, NonNegative, Positive
-from ibol.envs import ROBOTS, Env, RobotEnv, sizes
+from ibol.envs import ROBOTS, Env, Robot, RobotEnv, sizes
 from ibol.envs.robots import has_fallen
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
@@ -32,7 +32,7 @@ from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACFields, SACLearner
 from ibol.linearizer.augmentation import symmetry_augmentation
 from ibol.linearizer.evaluation import evaluate_linearizer
-from ibol.linearizer.frame import Frame, seen_transitions
+from ibol.linearizer.frame import Frame, has_goal_frame, seen_transitions
 from ibol.linearizer.policy import POLICY_PREFIX, Linearizer, LinearizerDescription, find_frame, load_linearizer
 from ibol.linearizer.reward import (
     chunk_differences,
@@ -100,6 +100,8 @@ class LinearizerConfig(TrainingConfig, SACFields):
     """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate decays to 0."""
     end_when_fallen: bool = False
     """End a training episode, without further value, where the robot has fallen and cannot move on."""
+    where_possible: bool = False
+    """Leave out the goal frame, symmetries and ends of falls where the robot does not have them, instead of refusing."""
     normalizer_trajectories: Count = 500
     """Trajectories for the fixed observation statistics of an environment that ships none."""
     evaluate_every: Natural = 10
@@ -116,8 +118,11 @@ class LinearizerTrainer(Trainer):
     normalizer: Normalizer
 
     def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
+        robot = env_settings.robot(env)
+        if config.where_possible:
+            config = _possible(config, robot)
         super().__init__(config, seed)
-        _check(env, config)
+        _check(env, config, robot)
         options = {"end_when_fallen": True} if config.end_when_fallen else {}
         self.env = env_settings.make(env, config.episodes_per_epoch, **options)
         for name, steps in (("macro_length", config.macro_length), ("n_step", config.n_step)):
@@ -262,7 +267,7 @@ class LinearizerTrainer(Trainer):
         states = self.normalizer(trajectories.states)
         held = np.repeat(goals[:, None], mask.shape[1], axis=1)  # (N, T, k)
         ends = trajectories.ends(time_limits=not config.bootstrap_at_time_limit)
-        robot = ROBOTS.get(self.description.env)
+        robot = self.description.env_settings.robot(self.description.env)
         fallen = has_fallen(robot, trajectories.states[:, 1:]) if robot else np.zeros(mask.shape, bool)
         bonus = np.where(fallen, 0.0, config.alive_bonus).astype(np.float32)
         if config.reward == "euclidean":
@@ -396,10 +401,21 @@ def _with_bonus(maps: sac.FeatureMaps, steps: int) -> sac.FeatureMaps:
     return sac.FeatureMaps(maps.which, jnp.broadcast_to(matrices, (steps, *matrices.shape)))
 
 
-def _check(env: str, config: LinearizerConfig) -> None:
+def _possible(config: LinearizerConfig, robot: Robot | None) -> LinearizerConfig:
+    """Settings without what this environment does not have."""
+    planar = robot is not None and has_goal_frame(robot)
+    return dataclasses.replace(
+        config,
+        frame=config.frame if planar else "world",
+        symmetric=config.symmetric and robot is not None and bool(robot.symmetry_generators),
+        end_when_fallen=config.end_when_fallen and robot is not None and robot.fallen != "never",
+    )
+
+
+def _check(env: str, config: LinearizerConfig, robot: Robot | None) -> None:
     """Settings that do not go together."""
     vector = config.critic == "vector"
-    if config.end_when_fallen and env not in ROBOTS:
+    if config.end_when_fallen and robot is None:
         raise IbolError(f"end_when_fallen is for robots that fall, and {env} does not")
     if config.reward == "euclidean" and (vector or config.relabel or config.frame == "goal"):
         raise IbolError(

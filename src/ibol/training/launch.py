@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ibol import bounds, memory, presets, zoo
+from ibol.envs import find_robot, is_description, load_robot
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
+from ibol.robots import GOAL
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.training.loop import LASTING, RunSettings, train
 from ibol.training.method import Method
@@ -47,8 +49,12 @@ def start(
     """Train a new run; returns it and whether it came to its end."""
     for settings in (config, env_settings, run_settings):
         bounds.check(settings)
+    if is_description(env):
+        env = load_robot(env).name
+    if method == "downstream" and find_robot(env) is not None:  # the task of a robot is to reach a location
+        env += GOAL
     known = find(method)
-    parts = (method, _file_name(env), *known.labels(config), preset, f"seed{run_settings.seed}")
+    parts = (method, _file_name(_without_digest(env)), *known.labels(config), preset, f"seed{run_settings.seed}")
     path = run_settings.run_dir or Path("runs") / "-".join(parts)
     RunDirectory.check_free(path, overwrite=run_settings.overwrite)
     for name in known.sources:
@@ -137,6 +143,12 @@ def agent_of(run: RunDirectory) -> Any:
 def initial_agent(run: str | Path) -> Any:
     """What the run in directory `run` started from, before it learned anything."""
     return create_trainer(open_run(bounds.path("run", run))).agent()
+
+
+def _without_digest(env: str) -> str:
+    """The name of an own robot, or of the task with it, as its user knows it."""
+    name, marked, digest = env.partition("@")
+    return name + GOAL if marked and digest.endswith(GOAL) else name
 
 
 def _file_name(env: str) -> str:
