@@ -50,6 +50,9 @@ from ibol.training.trainer import Epoch, Trainer, TrainingConfig
 
 ONE_STEP = "one_step_"  # begins the names of the columns for one step, beside those for several
 _REWARD_RATE = 0.01
+# With 'by_seconds', as Ant, Hopper and Humanoid have it: how long a reward counts, how long the first part of a return
+# is, and shorter than what a step is so short that white noise leads nowhere.
+_REWARD_SECONDS, _RETURN_SECONDS, _SHORT_STEP = 2.5, 0.045, 0.02
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,9 @@ class LinearizerConfig(TrainingConfig, SACFields):
     """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate decays to 0."""
     end_when_fallen: bool = False
     """End a training episode, without further value, where the robot has fallen and cannot move on."""
+    by_seconds: bool = False
+    """Let the discount, the steps of a return (n_step) and the exploration noise follow from the seconds in a step, by
+    the rule that our tuned robots keep, instead of being set."""
     where_possible: bool = False
     """Leave out the goal frame, symmetries and ends of falls where the robot does not have them, instead of refusing."""
     normalizer_trajectories: Count = 500
@@ -121,6 +127,8 @@ class LinearizerTrainer(Trainer):
         robot = env_settings.robot(env)
         if config.where_possible:
             config = _possible(config, robot)
+        if config.by_seconds:
+            config = _timed(config, env_settings.make(env, 1).dt)
         super().__init__(config, seed)
         _check(env, config, robot)
         options = {"end_when_fallen": True} if config.end_when_fallen else {}
@@ -409,6 +417,16 @@ def _possible(config: LinearizerConfig, robot: Robot | None) -> LinearizerConfig
         frame=config.frame if planar else "world",
         symmetric=config.symmetric and robot is not None and bool(robot.symmetry_generators),
         end_when_fallen=config.end_when_fallen and robot is not None and robot.fallen != "never",
+    )
+
+
+def _timed(config: LinearizerConfig, seconds: float) -> LinearizerConfig:
+    """Settings that follow from the seconds in a step."""
+    return dataclasses.replace(
+        config,
+        discount=math.exp(-seconds / _REWARD_SECONDS),
+        n_step=max(1, round(_RETURN_SECONDS / seconds)),
+        noise_color=1.0 if seconds < _SHORT_STEP else 0.0,
     )
 
 

@@ -28,7 +28,8 @@ _ELEMENTS = frozenset(
     "framepos framequat framexaxis frameyaxis framezaxis framelinvel frameangvel framelinacc frameangacc subtreecom "
     "subtreelinvel subtreeangmom clock".split()
 )
-_FILES = ("file", "dir", "plugin", "instance", "model", "content_type")  # how attributes begin or end that lead elsewhere
+_FILES = ("file", "plugin", "instance", "model", "content_type")  # how attributes begin or end that lead elsewhere
+_DIRECTORIES = ("meshdir", "texturedir", "assetdir")
 _SIZES = {"njmax": 100_000, "nconmax": 100_000, "nkey": 1000, "nuserdata": 10_000, "nstack": 2**27}
 
 
@@ -83,7 +84,7 @@ def _check_element(element: Any, source: str) -> None:
             "parts and custom elements are not read"
         )
     for name, value in element.attrib.items():
-        leads_elsewhere = any(name.startswith(word) or name.endswith(word) for word in _FILES)
+        leads_elsewhere = name in _DIRECTORIES or any(name.startswith(word) or name.endswith(word) for word in _FILES)
         if leads_elsewhere and not (element.tag == "mujoco" and name == "model"):
             raise IbolError(
                 f"the model {source} has {name}={value!r:.60} in <{element.tag}>, but a kept robot is one text: files, "
