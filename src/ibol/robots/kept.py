@@ -57,7 +57,9 @@ def keep(run: Path, env: str) -> None:
     if robot is None:
         return
     folder = run / FOLDER
-    folder.mkdir(exist_ok=True)
+    if folder.is_symlink():
+        raise IbolError(f"{folder} is a symbolic link, and nothing is written through links inside of a run")
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / MODEL).write_text(robot.model)
     (folder / DESCRIPTION).write_text(description_text(robot))
 

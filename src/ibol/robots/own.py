@@ -254,6 +254,8 @@ def _location(own: OwnRobot, model: Any, where: str) -> tuple[tuple[int, ...], R
     named = any(isinstance(one, str) for one in own.location)
     dims = _shown(given, own, model) if named else given
     dims = _numbers("location", dims, shown, where)
+    if any(dim >= model.nq - sum(value < model.nq for value in own.hidden) for dim in dims):
+        raise IbolError(f"{where}: location is {list(dims)}, but a velocity is no place: name positions")
     return dims, rotation if dims == found else "none"
 
 
