@@ -62,7 +62,8 @@ def test_states_rewards_and_terminations_are_those_of_gymnasium(name: str) -> No
 
 def test_arguments_of_the_environment_are_understood_or_left_to_gymnasium() -> None:
     batch = ibol.make("Walker2d-v5", env_kwargs={"forward_reward_weight": 2.0, "frame_skip": 5})
-    assert batch.robot.forward_weight == 2.0 and batch.dt == pytest.approx(0.01)
+    assert batch.robot.forward_weight == 2.0
+    assert batch.dt == pytest.approx(0.01)
     assert not ibol.make("Walker2d-v5", env_kwargs={"terminate_when_unhealthy": False}).terminate
     with pytest.raises(IbolError, match="frame_skip in env_kwargs is 0"):
         ibol.make("Walker2d-v5", env_kwargs={"frame_skip": 0})
@@ -88,17 +89,22 @@ def test_it_ends_as_asked_and_falls() -> None:
 
 def test_targets_are_drawn_as_gymnasium_does() -> None:
     reacher, _ = ibol.make("Reacher-v5", 50, 1).reset(seed=0)
-    assert (np.linalg.norm(reacher[:, 2:4], axis=1) < 0.2).all() and not reacher[:, -2:].any()
+    assert (np.linalg.norm(reacher[:, 2:4], axis=1) < 0.2).all()
+    assert not reacher[:, -2:].any()
     pusher, _ = ibol.make("Pusher-v5", 50, 1).reset(seed=0)
-    assert (np.linalg.norm(pusher[:, 7:9], axis=1) > 0.17).all() and not pusher[:, -4:].any()
+    assert (np.linalg.norm(pusher[:, 7:9], axis=1) > 0.17).all()
+    assert not pusher[:, -4:].any()
 
 
 def test_each_of_them_has_the_task_of_reaching_a_location() -> None:
     task = find_entry("Walker2d-v5_goal")
-    assert task is not None and task.task is not None and task.task.robot == "Walker2d-v5"
+    assert task is not None
+    assert task.task is not None
+    assert task.task.robot == "Walker2d-v5"
     env = ibol.make("Walker2d-v5_goal", 2, 1, goal_range=3.0)
     obs, _ = env.reset(seed=0)
-    assert obs.shape == (2, 19) and (abs(obs[:, -1]) <= 3).all()
+    assert obs.shape == (2, 19)
+    assert (abs(obs[:, -1]) <= 3).all()
     assert find_entry("Walker2d-v5_goal_goal") is None
 
 

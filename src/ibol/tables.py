@@ -43,8 +43,8 @@ def envs_table() -> Table:
         dims = ", ".join(map(str, entry.location_dims))
         table.add_row(name, *size, str(entry.horizon), dims, name, entry.summary)
     table.caption = (
-        "Any Gymnasium id, module:function that makes a Gymnasium environment, or the TOML file of an own robot works in "
-        "their place."
+        "Any Gymnasium id, module:function that makes a Gymnasium environment, or the TOML file of an own robot works "
+        "in their place."
     )
     return table
 

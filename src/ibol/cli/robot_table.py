@@ -20,9 +20,7 @@ def robot_table(source: str) -> Table:
     assert isinstance(env, RobotEnv)
     values = [_value_name(env, number) for number in range(sizes(env)[0])]
     low, high = env.control_range()
-    controls = [
-        f"{actuator_name(env.model, i)} {low[i]:g} to {high[i]:g}" for i in range(env.model.nu)
-    ]
+    controls = [f"{actuator_name(env.model, i)} {low[i]:g} to {high[i]:g}" for i in range(env.model.nu)]
     turns = len(symmetries(robot, env.model)) if robot.symmetry_generators else 1
     table = Table("of the robot", name)
     table.add_row("state", f"{len(values)} values: {', '.join(values)}")
@@ -33,7 +31,9 @@ def robot_table(source: str) -> Table:
     table.add_row("turns", _ROTATIONS[robot.rotation])
     table.add_row("seen from the goal", "yes" if has_goal_frame(robot) else "no")
     table.add_row("symmetries", f"{turns}, with the identity" if turns > 1 else "none but the identity")
-    table.add_row("has fallen", _FALLEN[robot.fallen] + (", which ends episodes" if robot.terminates_when_fallen else ""))
+    table.add_row(
+        "has fallen", _FALLEN[robot.fallen] + (", which ends episodes" if robot.terminates_when_fallen else "")
+    )
     if robot.healthy:
         kept = [f"{value} from {least:g} to {most:g}" for value, least, most in robot.healthy]
         table.add_row("episodes end outside of", f"qpos and qvel number {', '.join(kept)}")

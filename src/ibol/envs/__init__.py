@@ -12,8 +12,8 @@ from gymnasium.vector import AutoresetMode
 from ibol.envs.base import BatchedEnv
 from ibol.envs.dkitty import DKittyEnv
 from ibol.envs.gym_env import Factory, GymEnv, find_factory
-from ibol.envs.point import PointEnv
 from ibol.envs.own import ENDING, is_description, load_robot, robot_from
+from ibol.envs.point import PointEnv
 from ibol.envs.registry import (
     ENVS,
     GYMNASIUM,

@@ -269,8 +269,8 @@ _ROBOTS: tuple[tuple[Robot, type[GymnasiumRobotEnv]], ...] = (
     ),
     (
         _gymnasium(
-            "InvertedDoublePendulum-v5", "a cart with a pole on a pole", "inverted_double_pendulum.xml", 3, 5, noise=0.1,
-            qvel_noise_is_normal=True, control_cost=0.0, alive_reward=10.0, goal_range=1.0,
+            "InvertedDoublePendulum-v5", "a cart with a pole on a pole", "inverted_double_pendulum.xml", 3, 5,
+            noise=0.1, qvel_noise_is_normal=True, control_cost=0.0, alive_reward=10.0, goal_range=1.0,
         ),
         DoublePendulumEnv,
     ),

@@ -1,7 +1,7 @@
 """Finds the symmetries of an own robot and checks them: by exchanging limbs and stepping the physics.
 
-A candidate is a mirror or a turn of the whole robot in its rest pose. It renames each joint to the one that stands where
-the mirror or turn puts it, with a change of sign where the axis points the other way. What the geometry suggests counts
+A candidate is a mirror or a turn of the whole robot in its rest pose. It renames each joint to the one that stands
+where the mirror or turn puts it, with a change of sign where the axis points the other way. What the geometry suggests counts
 only if the physics agrees: from exchanged states, exchanged controls must lead to exchanged states.
 """
 
@@ -113,7 +113,9 @@ def _candidate(robot: Robot, model: Any, position: tuple[int, ...], rotation: tu
     move[np.arange(3), np.abs(position) - 1] = sign
     turned = np.linalg.det(move)
     joints = np.flatnonzero(model.jnt_qposadr >= root)
-    if any(model.jnt_type[j] not in (mujoco.mjtJoint.mjJNT_HINGE.value, mujoco.mjtJoint.mjJNT_SLIDE.value) for j in joints):
+    if any(
+        model.jnt_type[j] not in (mujoco.mjtJoint.mjJNT_HINGE.value, mujoco.mjtJoint.mjJNT_SLIDE.value) for j in joints
+    ):
         return None
     base = data.xpos[model.jnt_bodyid[0]]
     anchors, axes = data.xanchor[joints] - base, data.xaxis[joints]

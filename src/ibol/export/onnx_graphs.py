@@ -97,7 +97,9 @@ def _in_goal_frame(graph: "_Graph", linearizer: Mapping[str, Any]) -> str:
     half = _half(graph, turn, "observation" if frame["heading"] is None else None)
     view = _View(graph, frame, which, turn, half)
     states = graph.normalized(view.show("observation", len(frame["mean"])), frame)
-    if (place := frame["heading"]) is not None:  # of the heading networks see cosine and sine, in the place of the location
+    if (
+        place := frame["heading"]
+    ) is not None:  # of the heading networks see cosine and sine, in the place of the location
         seen = graph.turned(heading, turn, 1)
         zero = graph.add("Mul", seen[0], graph.constant(0.0))
         states = graph.add(

@@ -56,9 +56,7 @@ class LinearizerDescription:
         nested = {**values, "env_settings": env_settings_of(values, where)}
         made = settings_from_json(cls, nested, where)
         check_dims(where, made.state_dim, location_dims=made.location_dims)
-        if made.goal_dim > made.state_dim or (
-            made.frame == "goal" and made.env_settings.robot(made.env) is None
-        ):
+        if made.goal_dim > made.state_dim or (made.frame == "goal" and made.env_settings.robot(made.env) is None):
             raise IbolError(f"{where}: a linearizer of {made.env} cannot have this goal space")
         return made
 

@@ -107,7 +107,7 @@ class LinearizerConfig(TrainingConfig, SACFields):
     """Let the discount, the steps of a return (n_step) and the exploration noise follow from the seconds in a step, by
     the rule that our tuned robots keep, instead of being set."""
     where_possible: bool = False
-    """Leave out the goal frame, symmetries and ends of falls where the robot does not have them, instead of refusing."""
+    """Leave out goal frame, symmetries and ends of falls where the robot does not have them, instead of refusing."""
     normalizer_trajectories: Count = 500
     """Trajectories for the fixed observation statistics of an environment that ships none."""
     evaluate_every: Natural = 10

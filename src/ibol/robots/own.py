@@ -45,7 +45,7 @@ class OwnRobot:
     """Initial velocities: half-width of the uniform noise, or scale of the normal one."""
     qvel_noise_is_normal: bool = False
     control_range: tuple[float | tuple[float, ...], ...] = ()
-    """The controls that actions -1 and 1 stand for: one pair for all actuators or one for each (default: the model's)."""
+    """What actions -1 and 1 stand for: one pair of controls for all actuators, or one for each (default: the model's)."""
     location: tuple[int | str, ...] | None = None
     """Where it is: names of slide joints, or numbers of state dimensions (default: found at the model's root)."""
     fallen: Literal["auto", "upside_down", "lying", "never"] = "auto"
@@ -79,7 +79,7 @@ class OwnRobot:
     floor: bool = False
     """Add a floor."""
     actuators: Literal["model", "motors", "servos"] = "model"
-    """Those of the model, or one for each hinge and slide: a motor up to its joint's force limit, or a position servo."""
+    """Those of the model, or one for each hinge and slide: a motor up to the joint's force limit, or a servo."""
     stiffness: Positive = 50.0
     """Of servos (N m/rad)."""
 
@@ -186,9 +186,7 @@ def own_of(robot: Robot) -> OwnRobot:
             "start": robot.start or "",
             "control_range": robot.control_range or (),
             "location": robot.location_dims,
-            "symmetries": tuple(
-                dict(zip(_BLOCKS, blocks, strict=True)) for blocks in robot.symmetry_generators
-            )
+            "symmetries": tuple(dict(zip(_BLOCKS, blocks, strict=True)) for blocks in robot.symmetry_generators)
             or "none",
         }
     )
@@ -202,8 +200,8 @@ def _three(values: tuple[float, ...]) -> tuple[float, float, float]:
 def _check_joints(own: OwnRobot, model: Any, where: str) -> None:
     if not model.nu:
         raise IbolError(
-            f"the model of {where} has no actuators: add some to it, or set actuators = 'motors' or 'servos' to have one "
-            "for each joint"
+            f"the model of {where} has no actuators: add some to it, or set actuators = 'motors' or 'servos' to have "
+            "one for each joint"
         )
     if not model.nv:
         raise IbolError(f"the model of {where} has no joints, so that nothing moves")
@@ -365,8 +363,8 @@ def _declared(own: OwnRobot, robot: Robot, model: Any, where: str) -> tuple[Bloc
             if set(table) != set(_BLOCKS) or not whole or sorted(map(abs, block or ())) != list(range(1, size + 1)):
                 raise IbolError(
                     f"{where}: a symmetry is {table!r:.120}, but position, rotation and joints are needed, which name "
-                    f"each of their {sizes[0]}, {sizes[1]} and {sizes[2]} values once, counted from 1 and negative where "
-                    "the sign changes"
+                    f"each of their {sizes[0]}, {sizes[1]} and {sizes[2]} values once, counted from 1 and negative "
+                    "where the sign changes"
                 )
         made.append(tuple(blocks))
     return tuple(made)  # type: ignore[return-value]
@@ -401,6 +399,6 @@ def _check_calm(robot: Robot, model: Any, where: str) -> None:
     bad = [mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC]
     if any(data.warning[int(kind)].number for kind in bad) or not np.isfinite(data.qpos).all():
         raise IbolError(
-            f"the simulation of {where} diverges within a second from its start although nothing is done: look for parts "
-            "that are inside of each other, or choose a smaller timestep"
+            f"the simulation of {where} diverges within a second from its start although nothing is done: look for "
+            "parts that are inside of each other, or choose a smaller timestep"
         )
