@@ -3,8 +3,9 @@
     python tools/build_docs.py            # the site; a warning is an error
     python tools/build_docs.py --pages    # only its Markdown, in build/pages
 
-The pages link to files of the repository that are not in docs/ (measurements, examples, SECURITY.md). Those are copied
-next to the pages, so that the site needs nothing besides itself.
+Tables of commands, settings and metrics are made from the code (tools/reference.py). The pages link to files of the
+repository that are not in docs/ (measurements, examples, SECURITY.md). Those are copied next to the pages, so that the
+site needs nothing besides itself.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import reference
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -32,7 +35,7 @@ def make_pages(pages: Path = PAGES) -> None:
     waiting = sorted(pages.rglob("*.md"))
     while waiting:
         page = waiting.pop()
-        text = page.read_text()
+        text = reference.insert(page.read_text())
         new = LINK.sub(lambda link, page=page: _staged(link, page, pages, copied, waiting), text)
         page.write_text(new)
 
