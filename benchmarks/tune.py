@@ -1,4 +1,4 @@
-"""The tuning of the `fast` presets of skill discovery, by the protocol in docs/methods/protocol.md.
+"""The tuning of the `fast` presets of skill discovery, by the protocol in docs/background/protocol.md.
 
     python benchmarks/tune.py train ant ibol --dir DIR        # every try of a method on a robot that has no row yet
     python benchmarks/tune.py choose                          # all rows, and what the criterion chooses from them

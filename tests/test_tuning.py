@@ -1,4 +1,4 @@
-"""The presets of skill discovery are what the protocol (docs/methods/protocol.md) chooses from the kept tries."""
+"""The presets of skill discovery are what the protocol (docs/background/protocol.md) chooses from the kept tries."""
 
 import dataclasses
 import sys
