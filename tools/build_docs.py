@@ -75,13 +75,12 @@ def warnings_of(output: str) -> Iterator[str]:
     yield from (line for line in plain.splitlines() if re.match(r"(Warning|Error|WARNING|ERROR)\b", line))
 
 
-def build() -> int:
-    """The site; what the builder's exit code was."""
+def build(root: Path = ROOT) -> tuple[int, str]:
+    """The site of the pages in build/pages of `root`: an exit code, and what the builder says."""
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     output = done.stdout + done.stderr.partition("Traceback")[0]
-    print(output, end="")
-    return done.returncode or int(any(warnings_of(output)))
+    return done.returncode or int(any(warnings_of(output))), output
 
 
 def main() -> int:
@@ -92,7 +91,8 @@ def main() -> int:
     make_pages()
     if given.pages:
         return 0
-    code = build()
+    code, output = build()
+    print(output, end="")
     if not code:
         print("written to build/site/index.html; to search in it: python -m http.server --directory build/site")
     return code
