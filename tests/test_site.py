@@ -12,13 +12,13 @@ import pytest
 
 import ibol
 import ibol.envs
+from ibol import cli, zoo
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import build_docs  # noqa: E402
 import reference  # noqa: E402
-from ibol import cli  # noqa: E402
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -182,3 +182,37 @@ def test_the_builder_says_what_is_wrong() -> None:
     assert list(build_docs.warnings_of("\x1b[33mWarning:\x1b[0m page does not exist\nall is well\n")) == [
         "Warning: page does not exist"
     ]
+
+
+def test_numbers_in_the_readme_are_those_of_the_files() -> None:
+    """Of the tuning seed (those that the criterion chooses) and of the bundled skills."""
+    tune, cells = reference._tune(), readme_cells()
+    for (method, env), cell in cells.items():
+        if cell.endswith("ᵗ"):
+            found = next(row["scores"] for row, chosen in tune.choose(env) if chosen and row["method"] == method)
+        elif cell.endswith("ᵇ"):
+            found = zoo.card(env)["scores"]["skills"]
+        else:
+            continue
+        information, accuracy = re.findall(r"\d+\.\d+", cell)
+        assert float(information) == pytest.approx(found["neighbour_information"], abs=0.006), (method, env)
+        assert float(accuracy) == pytest.approx(found["accuracy"], abs=0.006), (method, env)
+    assert len(cells) > 20
+
+
+def readme_cells() -> dict[tuple[str, str], str]:
+    """The cells of the table of methods and environments that are filled."""
+    rows = [
+        line.strip("| ").split("|") for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("|")
+    ]
+    start = next(number for number, row in enumerate(rows) if " HalfCheetah " in row)
+    names = {"HalfCheetah": "half_cheetah", "D'Kitty": "dkitty"}
+    envs = [names.get(cell.strip(), cell.strip().lower()) for cell in rows[start]]
+    cells: dict[tuple[str, str], str] = {}
+    for row in rows[start + 2 :]:
+        if "methods/" not in row[0] or len(row) < 3:
+            break
+        method = re.findall(r"methods/(\w+)\.md", row[0])[0]
+        padded = [cell.strip() for cell in row[1:]]
+        cells |= {(method, env): cell for env, cell in zip(envs, padded, strict=False) if cell}
+    return cells

@@ -1,13 +1,16 @@
-"""Tables of the documentation that are made from the code: commands with their flags, settings, metrics.
+"""Tables of the documentation that are made from the code: commands with their flags, settings, metrics, tuning.
 
 A page asks for one of them by a line such as `<!-- insert: commands -->`.
 """
 
 import argparse
 import dataclasses
+import importlib
 import re
+import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -18,7 +21,7 @@ from ibol.cli import parsing
 from ibol.metrics.catalogue import CATALOGUE, Metric
 from ibol.training import launch
 
-INSERT = re.compile(r"^<!-- insert: ([\w-]+) -->$", re.M)
+INSERT = re.compile(r"^<!-- insert: ([\w-]+)(?: ([\w-]+))? -->$", re.M)
 ENV_OF = {"linearize": "ant", "discover": "ant", "sac": "half_cheetah", "downstream": "ant_goal"}
 """For which environment the defaults of commands that train are shown."""
 PARTS = {"raw": "without a linearizer", "none": "without skills"}
@@ -165,13 +168,45 @@ def _first_upper(metric: Metric) -> str:
     return metric.explanation[:1].upper() + metric.explanation[1:]
 
 
-INSERTS: dict[str, Callable[[], str]] = {
+def tuning_text(method: str = "") -> str:
+    """The tries of a method (default: all) on each robot, from benchmarks/tuning/; what is chosen is bold."""
+    tune = _tune()
+    titles = {name: launch.find(name).title for name in tune.METHODS}
+    rows = []
+    for file in sorted(tune.TUNING.glob("*.json")):
+        for row, chosen in tune.choose(file.stem):
+            if method in ("", row["method"]):
+                rows.append([file.stem, *([] if method else [titles[row["method"]]]), *_try(row, chosen)])
+    header = ["environment", *([] if method else ["method"]), "changes", "information from neighbours", "accuracy"]
+    return table([*header, "spread (m)"], rows)
+
+
+def _try(row: Mapping[str, Any], chosen: bool) -> list[str]:
+    scores, where = row["scores"], "" if row["linearizer"] is not None else "without a linearizer: "
+    changes = ", ".join(f"`{name} {_value(value)}`" for name, value in row["settings"].items())
+    information = f"{scores['neighbour_information']:.2f}"
+    cells = [where + changes, f"**{information}**" if chosen else information]
+    return [*cells, f"{scores['accuracy']:.3f}", f"{scores['spread']:.1f}"]
+
+
+def _tune() -> Any:
+    """benchmarks/tune.py, which has the criterion."""
+    folder = str(Path(__file__).parents[1] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("tune")
+    finally:
+        sys.path.remove(folder)
+
+
+INSERTS: dict[str, Callable[..., str]] = {
     "commands": commands_text,
     "settings": settings_text,
     "evaluation-metrics": metrics_text,
+    "tuning": tuning_text,
 }
 
 
 def insert(text: str) -> str:
     """A page with the tables that it asks for."""
-    return INSERT.sub(lambda wanted: INSERTS[wanted[1]](), text)
+    return INSERT.sub(lambda wanted: INSERTS[wanted[1]](*filter(None, [wanted[2]])), text)
