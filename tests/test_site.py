@@ -156,7 +156,7 @@ def test_all_commands_and_flags_are_in_the_reference() -> None:
 def test_pages_of_the_reference_get_their_tables(tmp_path: Path) -> None:
     build_docs.make_pages(tmp_path / "pages")
     texts = {page: page.read_text() for page in (tmp_path / "pages").rglob("*.md")}
-    assert not [page for page, text in texts.items() if "<!-- insert:" in text]
+    assert not [page for page, text in texts.items() if reference.INSERT.search(text)]
     assert (tmp_path / "pages" / "files" / "SECURITY.md").is_file()
     assert "`neighbour_information`" in texts[tmp_path / "pages" / "reference" / "metrics.md"]
 
@@ -174,8 +174,17 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert "No issues found" in output
     home = (place / "build" / "site" / "index.html").read_text()
     assert not re.findall(r'(?:src|href)="(https?://(?!zensical\.org|arxiv\.org)[^"]*)"', home), "loaded from elsewhere"
-    (place / "build" / "pages" / "index.md").write_text("# Home\n[x](missing.md)\n")
-    assert build_docs.build(place)[0] != 0
+
+
+@pytest.mark.slow
+def test_the_site_is_not_built_with_a_dead_link(tmp_path: Path) -> None:
+    pytest.importorskip("zensical")
+    (tmp_path / "build" / "pages").mkdir(parents=True)
+    (tmp_path / "build" / "pages" / "index.md").write_text("# Home\n[x](missing.md)\n")
+    (tmp_path / "mkdocs.yml").write_text("site_name: x\ndocs_dir: build/pages\nsite_dir: build/site\n")
+    code, output = build_docs.build(tmp_path)
+    assert code != 0
+    assert "does not exist" in output
 
 
 def test_the_builder_says_what_is_wrong() -> None:

@@ -5,6 +5,7 @@ A page asks for one of them by a line such as `<!-- insert: commands -->`.
 
 import argparse
 import dataclasses
+import functools
 import importlib
 import re
 import sys
@@ -32,7 +33,8 @@ class _ParserMade(Exception):
     """Carries a command's parser out of the command."""
 
 
-def parser_of(command: str, args: Sequence[str] = ()) -> argparse.ArgumentParser:
+@functools.cache
+def parser_of(command: str, *args: str) -> argparse.ArgumentParser:
     """The parser of a command, which is not run."""
 
     def make(kind: Any, *, prog: str, description: str, config: Any = (), args: Any = (), **options: Any) -> None:
@@ -152,7 +154,7 @@ def _parts(method: str, preset: str) -> list[str]:
 def _meanings(method: str) -> dict[str, str]:
     """What each flag of a method means."""
     command = method if method in cli.COMMANDS else "discover"
-    parser = parser_of(command, () if command == method else ("--method", method))
+    parser = parser_of(command, *([] if command == method else ["--method", method]))
     actions = [action for _, group in actions_of(parser) for action in group]
     return {name: _row(action)[2] for action in actions for name in action.option_strings}
 
