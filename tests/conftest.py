@@ -14,6 +14,7 @@ import pytest
 # Before JAX is imported: the tests compile the same functions in many processes, and the next time they run.
 os.environ["IBOL_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
 
+from ibol import cache
 from ibol.cli import main
 from ibol.runs.directory import RunDirectory
 
@@ -39,6 +40,12 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(part)
             part.rename(base / name)
     return base / name
+
+
+@pytest.fixture(autouse=True)
+def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes are simulated anew, whatever the user's cache has."""
+    monkeypatch.setattr(cache, "directory", lambda name: None)
 
 
 @pytest.fixture(scope="session")
