@@ -380,7 +380,11 @@ def test_progress_says_which_stage_it_is(tmp_path: Path, capsys: pytest.CaptureF
     assert [line for line in said.splitlines() if line.startswith("stage")] == [
         "stage: explore and discover", "stage: learn",
     ]  # fmt: skip
-    assert [trainer(explore_epochs=2).stage(epoch) for epoch in range(3)] == ["explore", "explore and discover", "learn"]
+    assert [trainer(explore_epochs=2).stage(epoch) for epoch in range(3)] == [
+        "explore",
+        "explore and discover",
+        "learn",
+    ]
     rows = list(RunDirectory.open(run).metrics())
     stages = [{name.split("/")[0] for name in row} & {"explore", "discover", "learn"} for row in rows]
     assert stages == [{"explore", "discover"}, {"learn"}, {"learn"}]

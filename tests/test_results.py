@@ -20,6 +20,9 @@ from ibol.experiments.status import commands, status_of
 
 TEXT = """
 title = "Weights <b>of</b> the bottleneck"
+differs = "Nothing <i>learns</i>."
+differs_smoke = "It is small."
+differs_fast = "It is fast."
 
 [weights]
 title = "Boxes & paths."
@@ -124,6 +127,7 @@ def test_the_page_holds_all_and_asks_for_nothing(experiment: Experiment, report:
     text = report.page.read_text()
     assert "Weights &lt;b&gt;of&lt;/b&gt; the bottleneck" in text
     assert "its &lt;last&gt; message" in text
+    assert '<p class="note">Nothing &lt;i&gt;learns&lt;/i&gt;. It is small.</p>' in text
     assert text.count("data:image/png;base64,") == 4
     assert "http" not in re.sub(r"http-equiv", "", re.sub(r"base64,[^\"]+", "", text))
     assert "<script" not in text
