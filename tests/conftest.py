@@ -30,6 +30,16 @@ BROWSER_FLAGS = (
 )  # fmt: skip
 
 
+LONG = ("test_ray", "test_docs", "test_page", "test_results", "test_engines", "test_report", "test_edl", "test_sectar")
+"""Files that take longest: they begin, so that in the end no process waits for another one's long test."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, the others as they are."""
+    places = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+
+
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """The directory that `make` fills, shared by all processes of this test run."""
     base = factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else factory.getbasetemp()
@@ -56,8 +66,8 @@ def point_skills(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Chromium, driven by selenium."""
+def started_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Chromium, driven by selenium: one for all tests of a process."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
         pytest.skip("there is no Chromium: install it with 'apt-get install chromium chromium-driver'")
@@ -73,6 +83,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     chrome = Chrome(options=options, service=Service(driver))
     yield chrome
     chrome.quit()
+
+
+@pytest.fixture(scope="module")
+def browser(started_browser: Any) -> Iterator[Any]:
+    """Chromium for the tests of a file. It rests afterwards: a page that moves would take a core from all others."""
+    yield started_browser
+    started_browser.get("about:blank")
 
 
 @pytest.fixture
