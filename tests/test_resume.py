@@ -73,7 +73,10 @@ class Forks:
     def __init__(self) -> None:
         tools = str(Path(__file__).parents[1] / "tools")
         command = [sys.executable, "-c", FORK, tools]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # a process with threads must not fork
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=one_thread
+        )
 
     def __enter__(self) -> "Forks":
         return self

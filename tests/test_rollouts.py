@@ -1,6 +1,7 @@
 """Roll-outs of a run's skills: what they hold, and that they are simulated once."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from ibol.evaluation.rollouts import Rollouts, skill_rollouts
 from ibol.linearizer.env import squeeze_y
 from ibol.methods.ibol import IBOLConfig, IBOLTrainer
 from ibol.presets import build
+from ibol.runs import checkpoint
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import generator
 from ibol.skills import load_skills
@@ -182,6 +184,20 @@ def test_references_that_are_the_same_are_simulated_once_for_all_runs(
     assert same(skill_rollouts(fresh, policy="random", trajectories=20), alone["random"])
     more = skill_rollouts(copies[2], policy="random", trajectories=100)
     assert same(first(more, 20), alone["random"])
+
+
+def test_what_a_run_brings_along_is_not_shared(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir()
+    honest = skill_rollouts(run, policy="random", trajectories=70)
+    stranger = copy_run(run, tmp_path / "stranger")
+    shutil.copytree(run / "evaluation", stranger / "evaluation")
+    (file,) = (stranger / "evaluation").iterdir()
+    arrays, key = checkpoint.load(file)
+    checkpoint.save(file, arrays | {"locations": arrays["locations"] + 1}, key)
+    monkeypatch.setattr(rollouts.cache, "directory", lambda name: tmp_path / "cache")
+    assert not same(skill_rollouts(stranger, policy="random", trajectories=70), honest), "what it says of itself"
+    assert same(first(skill_rollouts(stranger, policy="random", trajectories=100), 70), honest)
+    assert same(skill_rollouts(copy_run(run, tmp_path / "own"), policy="random", trajectories=70), honest)
 
 
 def test_bundled_skills_are_simulated_once(

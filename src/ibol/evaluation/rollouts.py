@@ -133,9 +133,8 @@ def skill_rollouts(
     if kept is None or len(kept.latents) < len(latents):
         acting = initial_agent(run.path) if policy == "untrained" else skills
         shared = _shared(run, acting, key, trajectories)
-        if shared is not None:
-            also = _load(*shared, skills.prior, latents)
-            kept = max((one for one in (kept, also) if one is not None), key=lambda one: len(one.latents), default=None)
+        if shared is not None:  # what a run brings along is not mixed into what others are measured by
+            kept = _load(*shared, skills.prior, latents)
     if kept is not None and len(kept.latents) >= len(latents):
         if progress is not None:
             progress.skip(len(latents))
