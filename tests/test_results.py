@@ -166,10 +166,12 @@ def test_a_run_that_is_not_what_its_name_says_is_refused(experiment: Experiment,
 
 
 def test_the_status_says_what_is_left(experiment: Experiment, report: Report, place: Path, tmp_path: Path) -> None:
-    weights, grid, _ = status_of(experiment, place, 2)
+    weights, grid, turning, whole = status_of(experiment, place, 2)
     assert (weights.needed, weights.counts, weights.state) == (4, {"done": 3, "missing": 1}, "begun")
     assert weights.seconds > 0
     assert (grid.state, grid.seconds) == ("complete", 0.0)
+    assert (whole.name, whole.needed, whole.counts) == ("all", 4, {"done": 3, "missing": 1})
+    assert whole.seconds == pytest.approx(weights.seconds + turning.seconds)
     assert {line.state for line in status_of(experiment, tmp_path, 2)} == {"not begun"}
 
 
