@@ -1,8 +1,8 @@
 """Finds the symmetries of an own robot and checks them: by exchanging limbs and stepping the physics.
 
 A candidate is a mirror or a turn of the whole robot in its rest pose. It renames each joint to the one that stands
-where the mirror or turn puts it, with a change of sign where the axis points the other way. What the geometry suggests counts
-only if the physics agrees: from exchanged states, exchanged controls must lead to exchanged states.
+where the mirror or turn puts it, with a change of sign where the axis points the other way. What the geometry suggests
+counts only if the physics agrees: from exchanged states, exchanged controls must lead to exchanged states.
 """
 
 from dataclasses import replace

@@ -45,7 +45,7 @@ class OwnRobot:
     """Initial velocities: half-width of the uniform noise, or scale of the normal one."""
     qvel_noise_is_normal: bool = False
     control_range: tuple[float | tuple[float, ...], ...] = ()
-    """What actions -1 and 1 stand for: one pair of controls for all actuators, or one for each (default: the model's)."""
+    """What actions -1 and 1 stand for: a pair of controls for all actuators or one for each (default: the model's)."""
     location: tuple[int | str, ...] | None = None
     """Where it is: names of slide joints, or numbers of state dimensions (default: found at the model's root)."""
     fallen: Literal["auto", "upside_down", "lying", "never"] = "auto"
