@@ -34,6 +34,7 @@ ILLUSTRATIONS = {
     "ibol discover point --method steps --run-dir runs/steps": "test_add_a_method.py does",
     "ibol evaluate runs/steps": "test_add_a_method.py does",
     "ibol plot runs/steps --output steps.png": "test_add_a_method.py does",
+    "ibol discover RUN/robot/robot.toml --linearizer RUN": "test_own_robot.py reads such a file",
     "ibol normalize NAME --update": "writes into the package",
     "ibol discover half_cheetah --linearizer RUN": "RUN is a linearizer's",
     "ibol downstream TASK": "the command's name with its argument",
@@ -173,6 +174,7 @@ def test_a_page_does_what_it_says(
     monkeypatch.setattr(rollouts, "BATCH", 16)  # policies act on whole batches, however few episodes are asked for
     for number, file in enumerate(blocks(text, "toml")):
         (tmp_path / f"my-experiment{number or ''}.toml").write_text(file)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "envs.py").write_text(MY_PACKAGE)
     monkeypatch.syspath_prepend(tmp_path)

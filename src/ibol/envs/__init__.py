@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from ibol.envs.base import BatchedEnv
 from ibol.envs.dkitty import DKittyEnv
 from ibol.envs.gym_env import Factory, GymEnv, find_factory
-from ibol.envs.own import ENDING, is_description, load_robot, robot_from
+from ibol.envs.own import is_description, load_robot, robot_from
 from ibol.envs.point import PointEnv
 from ibol.envs.registry import (
     ENVS,
@@ -34,7 +34,7 @@ from ibol.errors import IbolError
 from ibol.robots.own import OwnRobot
 
 __all__ = [
-    "ENDING", "ENVS", "GYMNASIUM", "ROBOTS", "TASKS", "BatchedEnv", "DKittyEnv", "GymEnv", "OwnRobot", "PointEnv",
+    "ENVS", "GYMNASIUM", "ROBOTS", "TASKS", "BatchedEnv", "DKittyEnv", "GymEnv", "OwnRobot", "PointEnv",
     "Robot", "RobotEnv", "Task", "TaskEnv", "find_entry", "find_robot", "find_task", "is_description", "is_native",
     "load_robot", "make", "names", "robot_from", "sizes",
 ]  # fmt: skip
