@@ -39,9 +39,9 @@ def envs_table() -> Table:
             table.add_section()
     table.add_section()
     for name, entry in GYMNASIUM.items():
-        size = map(str, sizes(make(name)))
+        state, action = sizes(make(name))
         dims = ", ".join(map(str, entry.location_dims))
-        table.add_row(name, *size, str(entry.horizon), dims, name, entry.summary)
+        table.add_row(name, str(state), str(action), str(entry.horizon), dims, name, entry.summary)
     table.caption = (
         "Any Gymnasium id, module:function that makes a Gymnasium environment, or the TOML file of an own robot works "
         "in their place."

@@ -91,7 +91,8 @@ class ReacherEnv(GymnasiumRobotEnv):
             state[row, 2:4], state[row, -2:] = target, 0.0
 
     def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
-        return -np.linalg.norm(self._body("fingertip") - self._body("target"), axis=1) - self._effort(ctrl)
+        far = np.linalg.norm(self._body("fingertip") - self._body("target"), axis=1)
+        return np.asarray(-far - self._effort(ctrl))
 
 
 class PusherEnv(GymnasiumRobotEnv):
@@ -109,7 +110,8 @@ class PusherEnv(GymnasiumRobotEnv):
     def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
         thing = self._body("object")
         near = np.linalg.norm(thing - self._body("tips_arm"), axis=1)
-        return -np.linalg.norm(thing - self._body("goal"), axis=1) - self._effort(ctrl) - 0.5 * near
+        far = np.linalg.norm(thing - self._body("goal"), axis=1)
+        return np.asarray(-far - self._effort(ctrl) - 0.5 * near)
 
 
 class PendulumEnv(GymnasiumRobotEnv):

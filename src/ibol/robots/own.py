@@ -217,17 +217,19 @@ def _control_range(own: OwnRobot, model: Any, where: str) -> tuple[tuple[float, 
                 "ctrlrange, or set control_range = [low, high]"
             )
         return None
-    pairs = [given] * model.nu if all(not isinstance(one, tuple) for one in given) else list(given)
-    wrong = len(pairs) != model.nu or any(
-        not isinstance(pair, tuple) or len(pair) != 2 or isinstance(pair[0], tuple) or not pair[0] < pair[1]
-        for pair in pairs
-    )
-    if wrong:
+    plain: list[Any] = [given] * model.nu if all(not isinstance(one, tuple) for one in given) else list(given)
+    if len(plain) != model.nu or not all(_is_range(pair) for pair in plain):
         raise IbolError(
             f"{where}: control_range is {list(given)!r:.80}, but [low, high] or one such pair for each of the "
             f"{model.nu} actuators is needed"
         )
-    return tuple((float(pair[0]), float(pair[1])) for pair in pairs)  # type: ignore[index, arg-type]
+    return tuple((float(low), float(high)) for low, high in plain)
+
+
+def _is_range(pair: Any) -> bool:
+    """Whether this is a pair of numbers, the lower one first."""
+    numbers = isinstance(pair, tuple) and len(pair) == 2 and not any(isinstance(one, tuple) for one in pair)
+    return numbers and pair[0] < pair[1]
 
 
 def actuator_name(model: Any, i: int) -> str:
@@ -269,7 +271,7 @@ def _found_location(model: Any) -> tuple[tuple[int, ...], Rotation]:
         return (0, 1), "quaternion"
     along: dict[int, int] = {}
     turning: int | None = None
-    for joint in np.flatnonzero(model.jnt_bodyid == model.jnt_bodyid[0]):
+    for joint in map(int, np.flatnonzero(model.jnt_bodyid == model.jnt_bodyid[0])):
         axis = _axis(model, joint)
         if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE:
             for which in (0, 1):
@@ -355,7 +357,7 @@ def _declared(own: OwnRobot, robot: Robot, model: Any, where: str) -> tuple[Bloc
         )
     root = (3, 3) if robot.rotation == "quaternion" else (2, 1)
     sizes = (*root, int(model.nq) - (7 if robot.rotation == "quaternion" else 3))
-    made = []
+    made: list[Blocks] = []
     for table in own.symmetries:
         blocks = [table.get(name) for name in _BLOCKS]
         for block, size in zip(blocks, sizes, strict=True):
@@ -366,8 +368,9 @@ def _declared(own: OwnRobot, robot: Robot, model: Any, where: str) -> tuple[Bloc
                     f"each of their {sizes[0]}, {sizes[1]} and {sizes[2]} values once, counted from 1 and negative "
                     "where the sign changes"
                 )
-        made.append(tuple(blocks))
-    return tuple(made)  # type: ignore[return-value]
+        position, rotation, joints = (tuple(block or ()) for block in blocks)
+        made.append((position, rotation, joints))
+    return tuple(made)
 
 
 def _view(model: Any, start: tuple[float, ...] | None) -> tuple[float, float]:
