@@ -118,7 +118,7 @@ class PendulumEnv(GymnasiumRobotEnv):
     """A cart with a pole: 1 for each step in which the pole stands."""
 
     def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
-        return 1.0 - self._unhealthy()
+        return np.asarray(1.0 - self._unhealthy(), np.float64)
 
 
 class DoublePendulumEnv(GymnasiumRobotEnv):
