@@ -2,7 +2,8 @@
 
 from rich.table import Table
 
-from ibol.envs import RobotEnv, find_entry, is_description, load_robot, make, sizes
+from ibol.envs import RobotEnv, find_entry, load_robot, make, sizes
+from ibol.envs.own import is_description
 from ibol.envs.symmetry import symmetries
 from ibol.errors import IbolError
 from ibol.export.robots import describe_env

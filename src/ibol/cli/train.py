@@ -26,7 +26,8 @@ def train_command(command: str, description: str, default_method: str | None = N
 
     def run_command(argv: list[str]) -> None:
         from ibol import presets
-        from ibol.envs import TASKS, is_description, load_robot
+        from ibol.envs import TASKS, load_robot
+        from ibol.envs.own import is_description
         from ibol.envs.settings import EnvSettings
         from ibol.training import launch
         from ibol.training.loop import RunSettings

@@ -35,7 +35,7 @@ from ibol.robots.own import OwnRobot
 
 __all__ = [
     "ENVS", "GYMNASIUM", "ROBOTS", "TASKS", "BatchedEnv", "DKittyEnv", "GymEnv", "OwnRobot", "PointEnv",
-    "Robot", "RobotEnv", "Task", "TaskEnv", "find_entry", "find_robot", "find_task", "is_description", "is_native",
+    "Robot", "RobotEnv", "Task", "TaskEnv", "find_entry", "find_robot", "find_task",
     "load_robot", "make", "names", "robot_from", "sizes",
 ]  # fmt: skip
 

@@ -9,7 +9,8 @@ from gymnasium.vector import AutoresetMode
 
 from ibol import trust
 from ibol.bounds import Count, Natural, NotEmpty, Threads
-from ibol.envs import Env, Robot, find_entry, is_native, make, sizes
+from ibol.envs import Env, Robot, find_entry, make, sizes
+from ibol.envs.registry import is_native
 from ibol.errors import IbolError
 from ibol.runs.directory import settings_from_json
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 from ibol import bounds, presets, trust, zoo
-from ibol.envs import ENVS, TASKS, is_description
+from ibol.envs import ENVS, TASKS
+from ibol.envs.own import is_description
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.experiments.cells import SET, Cell

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ibol import bounds, memory, presets, zoo
-from ibol.envs import find_robot, is_description, load_robot
+from ibol.envs import find_robot, load_robot
+from ibol.envs.own import is_description
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.robots import GOAL
