@@ -15,6 +15,7 @@ import pytest
 
 import ibol
 from conftest import call, fails, made_once
+from ibol import presets
 from ibol.cli import main
 from ibol.envs import RobotEnv, load_robot, robot_from
 from ibol.envs.own import is_description
@@ -22,6 +23,7 @@ from ibol.envs.registry import ROBOTS
 from ibol.envs.symmetry import symmetries
 from ibol.errors import IbolError
 from ibol.linearizer.frame import has_goal_frame
+from ibol.linearizer.training import LinearizerConfig, possible, timed
 from ibol.robots import KNOWN, OwnRobot, admit, keep, named
 from ibol.robots.model import check_text
 
@@ -415,3 +417,28 @@ def test_looks_are_no_part_of_what_a_robot_is(tmp_path: Path) -> None:
     assert is_description("x.toml")
     assert not is_description("ant")
     assert robot_from(OwnRobot(model=str(tmp_path / "cart.xml"))).name == first.name
+
+
+# A preset for robots that nobody tuned.
+
+
+@pytest.mark.parametrize(("robot", "seconds"), [("ant", 0.05), ("hopper", 0.008), ("humanoid", 0.015)])
+def test_the_seconds_in_a_step_give_what_was_tuned(robot: str, seconds: float) -> None:
+    tuned = presets.build(LinearizerConfig, "linearize", "fast", robot)
+    unseen = timed(presets.build(LinearizerConfig, "linearize", "fast", "anybody"), seconds)
+    assert unseen.n_step == tuned.n_step
+    # How long rewards count, in seconds, is of one order for all of them.
+    assert 0.3 < np.log(tuned.discount) / np.log(unseen.discount) < 3
+    assert unseen.noise_color == (1.0 if seconds < 0.02 else 0.0)
+
+
+def test_what_a_robot_does_not_have_is_left_out() -> None:
+    asked = presets.build(LinearizerConfig, "linearize", "fast", "anybody")
+    assert (asked.frame, asked.symmetric, asked.end_when_fallen) == ("goal", True, True)
+    found = {
+        name: (made.frame, made.symmetric, made.end_when_fallen)
+        for name, robot in (("ant", ROBOTS["ant"]), ("half_cheetah", ROBOTS["half_cheetah"]), ("none", None))
+        if (made := possible(asked, robot))
+    }
+    nothing = ("world", False, False)
+    assert found == {"ant": ("goal", True, True), "half_cheetah": nothing, "none": nothing}

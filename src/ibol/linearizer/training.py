@@ -52,7 +52,7 @@ ONE_STEP = "one_step_"  # begins the names of the columns for one step, beside t
 _REWARD_RATE = 0.01
 # With 'by_seconds', as Ant, Hopper and Humanoid have it: how long a reward counts, how long the first part of a return
 # is, and shorter than what a step is so short that white noise leads nowhere.
-_REWARD_SECONDS, _RETURN_SECONDS, _SHORT_STEP = 2.5, 0.045, 0.02
+_REWARD_SECONDS, _RETURN_SECONDS, _SHORT_STEP = 2.5, 0.042, 0.02
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,9 @@ class LinearizerTrainer(Trainer):
     def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
         robot = env_settings.robot(env)
         if config.where_possible:
-            config = _possible(config, robot)
+            config = possible(config, robot)
         if config.by_seconds:
-            config = _timed(config, env_settings.make(env, 1).dt)
+            config = timed(config, env_settings.make(env, 1).dt)
         super().__init__(config, seed)
         _check(env, config, robot)
         options = {"end_when_fallen": True} if config.end_when_fallen else {}
@@ -409,7 +409,7 @@ def _with_bonus(maps: sac.FeatureMaps, steps: int) -> sac.FeatureMaps:
     return sac.FeatureMaps(maps.which, jnp.broadcast_to(matrices, (steps, *matrices.shape)))
 
 
-def _possible(config: LinearizerConfig, robot: Robot | None) -> LinearizerConfig:
+def possible(config: LinearizerConfig, robot: Robot | None) -> LinearizerConfig:
     """Settings without what this environment does not have."""
     planar = robot is not None and has_goal_frame(robot)
     return dataclasses.replace(
@@ -420,7 +420,7 @@ def _possible(config: LinearizerConfig, robot: Robot | None) -> LinearizerConfig
     )
 
 
-def _timed(config: LinearizerConfig, seconds: float) -> LinearizerConfig:
+def timed(config: LinearizerConfig, seconds: float) -> LinearizerConfig:
     """Settings that follow from the seconds in a step."""
     return dataclasses.replace(
         config,
