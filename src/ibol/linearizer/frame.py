@@ -25,6 +25,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from ibol.envs import find_robot
 from ibol.envs.robots import Robot, load_model
 from ibol.envs.symmetry import Symmetries, symmetries
 from ibol.errors import IbolError
@@ -203,8 +204,9 @@ def world_frame(normalizer: Normalizer, location_dims: tuple[int, ...]) -> World
     return WorldFrame(jnp.asarray(normalizer.mean, jnp.float32), std, jnp.asarray(keep))
 
 
-def goal_frame(env: str, robot: Robot | None, normalizer: Normalizer) -> GoalFrame:
-    """The view of a robot from its goal."""
+def goal_frame(env: str, normalizer: Normalizer, robot: Robot | None = None) -> GoalFrame:
+    """The view of a robot from its goal; without one it is that which the environment is known to have."""
+    robot = robot or find_robot(env)
     if robot is None or not has_goal_frame(robot):
         raise IbolError(f"frame goal needs a robot that moves in the plane, and {env} does not")
     model = load_model(robot)

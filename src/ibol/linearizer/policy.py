@@ -158,7 +158,7 @@ class Linearizer:
 def find_frame(description: LinearizerDescription, normalizer: Normalizer) -> Frame:
     """How the networks of such a linearizer see its environment."""
     if description.frame == "goal":
-        return goal_frame(description.env, description.env_settings.robot(description.env), normalizer)
+        return goal_frame(description.env, normalizer, description.env_settings.robot(description.env))
     return world_frame(normalizer, description.location_dims)
 
 
