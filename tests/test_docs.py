@@ -29,9 +29,13 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 # What is not run, and why.
 ILLUSTRATIONS = {
     "ibol discover ENV --method NAME": "NAME is the method that the page adds",
-    "ibol discover point --method steps --run-dir runs/steps": "test_add_a_method.py does",
-    "ibol evaluate runs/steps": "test_add_a_method.py does",
-    "ibol plot runs/steps --output steps.png": "test_add_a_method.py does",
+    "ibol presets steps": "test_outside_methods.py does",
+    "ibol discover point --method steps --sharpness 2 --run-dir runs/steps": "test_outside_methods.py does",
+    "ibol resume runs/steps --epochs 40": "test_outside_methods.py does",
+    "ibol evaluate runs/steps": "test_outside_methods.py does",
+    "ibol plot runs/steps --output steps.png": "test_outside_methods.py does",
+    "ibol discover point --method skill_steps.steps --run-dir runs/steps": "test_outside_methods.py does",
+    "ibol evaluate runs/steps --trust-method skill_steps.steps": "test_outside_methods.py does",
     "ibol normalize NAME --update": "writes into the package",
     "ibol downstream TASK": "the command's name with its argument",
     "ibol experiment FILE": "docs/experiments.md has one",
@@ -39,7 +43,7 @@ ILLUSTRATIONS = {
     "ibol plot runs/downstream-ant_goal-* --figure curves --metric goal_distance": "as for half_cheetah_goal above it",
     'ibol video --latents "0; 3"': "an option, without the run",
 }
-PYTHON_ELSEWHERE = {"add-a-method.md": "test_add_a_method.py runs it"}
+PYTHON_ELSEWHERE = {"add-a-method.md": "test_outside_methods.py runs it"}
 
 # The settings of a tiny training, as far as a command has them, and the flags that make other commands quick.
 TINY = {

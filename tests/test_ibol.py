@@ -34,7 +34,7 @@ def trainer(env: str = "point", preset: str = "smoke", seed: int = 0, **override
 def batch_of(learning: IBOLTrainer, epoch: int = 0) -> Batch:
     shape = (learning.config.episodes_per_epoch, learning.config.latent_dim)
     u = np.random.default_rng(epoch).standard_normal(shape).astype(np.float32)
-    return learning.batch(method.columns_of(learning.explore(u, epoch), u))
+    return learning.batch(method.columns_of(learning.explore(u, epoch), u), np.random.default_rng(epoch))
 
 
 def dynamics_of(batch: Batch) -> LinearDynamics:
@@ -117,7 +117,8 @@ def test_a_random_subset_of_steps_estimates_the_marginal_without_bias() -> None:
 def test_steps_after_the_end_change_nothing() -> None:
     learning = trainer()
     batch = batch_of(learning)
-    short = batch._replace(lengths=jnp.array([50, 20, 7, 1]))
+    lengths = jnp.array([50, 20, 7, 1])
+    short = batch._replace(lengths=lengths, encoded_lengths=lengths)
     garbage = jnp.arange(50)[None, :, None] >= short.lengths[:, None, None]
     changed = short._replace(
         states=jnp.where(garbage, 9.0, short.states),

@@ -51,12 +51,12 @@ def load_skills(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Ski
         return load(run)
 
 
-def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> Any:
+def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = (), trust_method: str | Iterable[str] = ()) -> Any:
     """What the run in directory `run` has learned, of any command: `agent.kind` says what it is, `rollout` shows it.
 
-    `trust_env` is as in `load_linearizer`.
+    `trust_env` is as in `load_linearizer`; `trust_method` names modules of methods that it may import.
     """
     from ibol.training.launch import load_agent as load
 
-    with trust.envs(trust_env):
+    with trust.both(trust_env, trust_method):
         return load(run)

@@ -52,8 +52,9 @@ def expand(table: Table, context: Context, command: str = "", env: str = "") -> 
     for method in _several(table.get("method", {"linearize": "linearize", "": None}.get(command, "ibol"))):
         if method is None:
             raise IbolError(f"a run in {context.source} has no method: choose one of {', '.join(_methods())}")
-        if method not in _methods():
+        if method not in launch.COMMANDS and not launch.is_method(str(method)):
             raise unknown("method", str(method), _methods(), f" (in {context.source})")
+        trust.check_method(method, context.source)
         for place in _several(table.get("env", env)):
             own = {"seed": 0, **table, "method": method, "env": place}
             cells += [_cell(dict(zip(own, values, strict=True)), context) for values in _product(own, context)]
@@ -216,7 +217,6 @@ def _value(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-@functools.cache
 def _methods() -> tuple[str, ...]:
     return (*launch.discovery_methods(), *launch.COMMANDS)
 

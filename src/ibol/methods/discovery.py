@@ -28,6 +28,7 @@ from ibol.metrics.locations import location_spread
 from ibol.nn.networks import MLP, BetaPolicy
 from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays
+from ibol.runs.directory import picture_of
 from ibol.seeding import derive, generator
 from ibol.skills.latents import Gaussian, OneHot, Prior
 from ibol.skills.policy import (
@@ -101,8 +102,8 @@ class World:
 
     def _seen(self, sees: Sees) -> tuple[int, ...]:
         location = set(self.location_dims)
-        if sees != "all" and not location:
-            raise IbolError(f"{self.name} has no location: name its dimensions with --location-dims")
+        if sees == "location" and not location:
+            raise IbolError(f"{self.name} has no location to be seen: name its dimensions with --location-dims")
         keep = {"all": lambda i: True, "location": lambda i: i in location, "no_location": lambda i: i not in location}
         dims = tuple(i for i in range(self.state_dim) if keep[sees](i))
         if not dims:
@@ -222,7 +223,7 @@ class DiscoveryTrainer(Trainer):
             self.agent(),
             trajectories=self.config.evaluation_trajectories,
             seed=derive(self.seed, "evaluation", epoch),
-            picture=None if self.pictures is None else files.inside(self.pictures, f"epoch-{epoch + 1:06d}.png"),
+            picture=None if self.pictures is None else picture_of(self.pictures, epoch + 1),
             title=f"{self.title} on {self.world.name} after {epoch + 1} epochs",
         )
 

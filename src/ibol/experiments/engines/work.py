@@ -41,6 +41,8 @@ class Task:
     epochs: int
     members: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()
+    """Environments."""
+    trusted_methods: tuple[str, ...] = ()
     checkpoint_minutes: float = 5.0
     measure: int = 0
     """Random skills, or goals of a linearizer, to simulate once the run is trained."""
@@ -61,7 +63,10 @@ class Outcome:
     """Bytes of memory that its process has used at most."""
 
 
-def task_of(cell: Cell, directory: Path, *, trusted: tuple[str, ...], checkpoint_minutes: float, measure: int) -> Task:
+def task_of(
+    cell: Cell, directory: Path, *, trusted: tuple[str, ...], checkpoint_minutes: float, measure: int,
+    trusted_methods: tuple[str, ...] = (),
+) -> Task:  # fmt: skip
     """The task that trains a cell."""
     made = cell.method != SET
     return Task(
@@ -70,6 +75,7 @@ def task_of(cell: Cell, directory: Path, *, trusted: tuple[str, ...], checkpoint
         env_settings=_plain(asdict(cell.environment())) if made else {},
         place=str(cell.place), directory=str(directory.absolute()), epochs=cell.epochs,
         members=tuple(str(member.place) for member in cell.members), trusted=trusted,
+        trusted_methods=trusted_methods,
         checkpoint_minutes=checkpoint_minutes, measure=measure,
     )  # fmt: skip
 
@@ -104,7 +110,7 @@ def perform(task: Task) -> Outcome:
         return Outcome(task.name, kind, said, time.monotonic() - began, peak_memory())
 
     try:
-        with _inside(root), trust.envs(task.trusted), leases.held(root, task.name):
+        with _inside(root), trust.both(task.trusted, task.trusted_methods), leases.held(root, task.name):
             finished = _make(task)
         if finished:
             states.forget_failure(root, task.name)
