@@ -1,5 +1,7 @@
-"""A method in a package of its own, the example of docs/add-a-method.md taken from the page: it is trained, resumed, measured
-and drawn as any other; and a run from a stranger that names a method imports nothing without the user's word."""
+"""A method in a package of its own, that of docs/add-a-method.md, is as any other: trained, resumed, measured, drawn.
+
+A run from a stranger that names a method imports nothing without the user's word.
+"""
 
 import json
 import re

@@ -16,13 +16,14 @@ from ibol.bounds import Count, Natural, NonNegative
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, naming
-from ibol.figures.skills import SkillPicture, plot_skills
+from ibol.figures.skills import LOCATION_AXES, SkillPicture, plot_skills
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, find_normalizer, omit
 from ibol.learners.rollout import Act, Trajectories, check_episodes, collect
 from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer, provenance_of
 from ibol.metrics.coverage import state_coverage
+from ibol.metrics.directions import AXES, principal_directions
 from ibol.metrics.information import corrected_information
 from ibol.metrics.locations import location_spread
 from ibol.nn.networks import MLP, BetaPolicy
@@ -146,6 +147,8 @@ class DiscoveryTrainer(Trainer):
     """A latent for each episode, episodes, learning from them: what differs is `learn`, and what is kept of it."""
 
     headline: tuple[str, ...] = ("objective", "evaluation/information", "evaluation/spread")
+    without_location: tuple[str, ...] = ("evaluation/state_information",)
+    """What tells whether it learns where there is no location."""
     title: str
     """The method's name in figures and tables."""
     config: DiscoveryConfig
@@ -159,6 +162,8 @@ class DiscoveryTrainer(Trainer):
         self.world = World(env, env_settings, config)
         self.normalizer = self.world.normalizer(seed)
         self.pictures: Path | None = None
+        if not self.world.location_dims:
+            self.headline = (*self.headline, *self.without_location)
 
     # What a method says.
 
@@ -303,27 +308,26 @@ def evaluate_skills(
     latents = np.concatenate([directions, skills.sample_latents(trajectories, derive(seed, "shown"))])
     paths = skills.rollout(latents, seed=derive(seed, "shown")).states
     drawn, random = slice(len(directions)), slice(len(directions), None)
-    numbers = {}
     if skills.location_dims:
-        paths = paths[:, :, list(skills.location_dims)]
+        paths, axes = paths[:, :, list(skills.location_dims)], LOCATION_AXES
         ends = paths[random, -1]
         numbers = {
             "information": corrected_information(latents[random], ends, bins=_TRAINING_BINS),
             "coverage": float(state_coverage(paths[random])),
             "spread": location_spread(ends),
         }
-        if picture is not None and paths.shape[2] <= 2:
-            panels = [
-                SkillPicture(
-                    f"{len(eight)} skills, {_PICTURE_EPISODES} episodes each",
-                    latents[drawn],
-                    paths[drawn],
-                    skills.prior,
-                    random=False,
-                ),
-                SkillPicture(f"{trajectories} random skills", latents[random], paths[random], skills.prior),
-            ]
-            plot_skills(panels, picture, title=title)
+    else:
+        paths, axes = principal_directions(paths[random, -1])(paths), AXES
+        ends = paths[random, -1]
+        informed = corrected_information(latents[random], ends, bins=_TRAINING_BINS)
+        numbers = {"state_information": informed, "state_spread": location_spread(ends)}
+    if picture is not None and paths.shape[2] <= 2:
+        shown = f"{len(eight)} skills, {_PICTURE_EPISODES} episodes each"
+        panels = [
+            SkillPicture(shown, latents[drawn], paths[drawn], skills.prior, random=False, axes=axes),
+            SkillPicture(f"{trajectories} random skills", latents[random], paths[random], skills.prior, axes=axes),
+        ]
+        plot_skills(panels, picture, title=title)
     return numbers
 
 

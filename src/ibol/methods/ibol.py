@@ -78,11 +78,11 @@ class IBOLConfig(PolicyGradientConfig):
     marginal_steps: Natural = 0
     """Steps of each trajectory at which the marginal term is estimated, drawn at random; 0 takes all."""
     encoded_states: Natural = 0
-    """States of a trajectory that the encoder sees, evenly spaced; 0 shows all. For trajectories without a linearizer, of
-    which it would read hundreds one by one."""
+    """States of a trajectory that the encoder sees, evenly spaced; 0 shows all. For trajectories without a linearizer,
+    of which it would read hundreds one by one."""
     policy_steps: Natural = 0
-    """Steps of each trajectory at which imitation, marginal and policy gradient are estimated, one at random from each of
-    so many equal parts of it, in every epoch anew; 0 takes all."""
+    """Steps of each trajectory at which imitation, marginal and policy gradient are estimated, one at random from each
+    of so many equal parts of it, in every epoch anew; 0 takes all."""
     marginal_once: bool = False
     """Estimate the marginal term once in an epoch instead of at each gradient step."""
     use_u: bool = True
@@ -335,8 +335,8 @@ class IBOLTrainer(DiscoveryTrainer):
             )
         if config.policy_steps and config.marginal_steps > config.policy_steps:
             raise IbolError(
-                f"marginal_steps is {config.marginal_steps}, but they are some of the {config.policy_steps} policy_steps: "
-                "choose a smaller --marginal-steps"
+                f"marginal_steps is {config.marginal_steps}, but they are some of the {config.policy_steps} "
+                "policy_steps: choose a smaller --marginal-steps"
             )
         seen = 4 * (config.policy_steps or steps) * sum(config.hidden)
         latents = config.latent_samples * config.episodes_per_epoch

@@ -181,11 +181,12 @@ def _measure(task: Task) -> None:
     run = load_run(Path(task.place))
     if run.kind == "linearizer":
         goal_paths(run, trajectories=task.measure, seed=derive(0, "evaluation"))
-    elif run.skills.location_dims:
+    else:
         drawn = SHOWN * EPISODES  # by figures
         skill_rollouts(run, trajectories=task.measure)
         skill_rollouts(run, which="eight", trajectories=max(accuracy_trajectories(task.measure), drawn))
-        skill_rollouts(run, trajectories=COVERING, deterministic=True)
+        if run.skills.location_dims:
+            skill_rollouts(run, trajectories=COVERING, deterministic=True)
 
 
 def _make_set(task: Task) -> bool:
