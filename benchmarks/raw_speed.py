@@ -2,9 +2,9 @@
 
 IBOL looks at some steps of each trajectory (`encoded_states`, `policy_steps`), or on Pendulum also at every step. One
 process and one core; the methods take turns. The settings are those of `fast` without a linearizer (its part `raw`) for
-an environment that has no settings of its own: 64 episodes in an epoch, of 1000 steps on the point and 200 on Gymnasium's
-Pendulum. The first epoch, which compiles, is left out. Seconds are of the processor (`time.process_time`), so that other
-work on the machine does not count; those of the clock are beside them.
+an environment that has no settings of its own: 64 episodes in an epoch, of 1000 steps on the point and 200 on
+Gymnasium's Pendulum. The first epoch, which compiles, is left out. Seconds are of the processor (`time.process_time`),
+so that other work on the machine does not count; those of the clock are beside them.
 
     taskset -c 0 python benchmarks/raw_speed.py --json benchmarks/results/raw_speed.json
 """

@@ -18,6 +18,8 @@ from ibol.training.launch import resume
 
 TINY = ("discover", "point", "--preset", "smoke", "--quiet", "--evaluation-trajectories", "8")
 
+OTHERS_WARN = pytest.mark.filterwarnings("ignore", "error:wandb failed", "error:mlflow failed")
+
 
 class Recorder:
     """A logger that keeps what it is given; `broken` calls of it fail."""
@@ -123,6 +125,7 @@ def test_tensorboard_has_numbers_settings_and_pictures(tmp_path: Path) -> None:
     assert b"objective" in second.read_bytes()
 
 
+@OTHERS_WARN
 def test_wandb_keeps_an_offline_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("wandb") is None:
         pytest.skip("wandb is not installed: pip install 'ibol[wandb]'")
@@ -136,8 +139,12 @@ def test_wandb_keeps_an_offline_record(tmp_path: Path, monkeypatch: pytest.Monke
     assert b"objective" in next(records[0].glob("*.wandb")).read_bytes()
     assert list(records[0].rglob("*.png"))
     assert not [place for place in (run / "wandb").rglob("*") if place.is_symlink()]
+    (run / "wandb" / "settings").write_text("[default]\nbase_url = http://elsewhere")
+    with pytest.warns(RuntimeWarning, match="settings is not from here"):
+        call("resume", run, "--epochs", "4", "--quiet")
 
 
+@OTHERS_WARN
 def test_mlflow_keeps_a_record_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("mlflow") is None:
         pytest.skip("mlflow is not installed: pip install 'ibol[mlflow]'")

@@ -40,6 +40,7 @@ _PACKAGES = ("ibol", "mujoco", "jax", "equinox", "optax", "gymnasium", "numpy")
 _BEGINNING = (".lock", "checkpoints", ".config.json.tmp")  # what a process that was killed at once may leave
 _FILES = ("config.json", "metrics.jsonl", "linearizer.safetensors", "imitation.safetensors", "loggers.json")
 _FOLDERS = ("checkpoints", "pictures", "evaluation", "skills", "tensorboard", "wandb", "mlflow")
+_ANEW = ("wandb",)  # each start makes a folder of its own in it, and nothing that is there is written to
 _CHECKPOINT_NAME = "epoch-{:010d}.safetensors"
 _MOST_CONFIG, _MOST_METRICS = 2**24, 2**30  # bytes, far more than any run needs
 _MOST_EPOCHS = 10**10  # as many digits as the names of checkpoints have
@@ -180,7 +181,10 @@ class RunDirectory:
         for name in _FILES:
             files.inside(self.path, name)
         for name in _FOLDERS:
-            for directory, folders, names in os.walk(files.inside(self.path, name)):
+            place = files.inside(self.path, name)
+            if name in _ANEW:
+                continue
+            for directory, folders, names in os.walk(place):
                 for entry in (*folders, *names):
                     if not entry.endswith(".tmp"):  # those are deleted, not written to
                         files.inside(Path(directory), entry)

@@ -17,6 +17,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -58,15 +59,15 @@ class Loggers:
         check(names)
         self._open: dict[str, Logger] = {}
         for name in dict.fromkeys(names):
-            if (made := self._attempt(name, lambda name=name: _KINDS[name](run, done))) is not None:
+            if (made := self._attempt(name, partial(_KINDS[name], run, done))) is not None:
                 self._open[name] = made
 
     def log(self, epoch: int, row: Mapping[str, float], picture: Path | None = None) -> None:
         """Write an epoch's numbers down everywhere, and its picture if there is one."""
         for name, logger in list(self._open.items()):
-            self._attempt(name, lambda logger=logger: logger.log(epoch, row))
+            self._attempt(name, partial(logger.log, epoch, row))
             if picture is not None and name in self._open:
-                self._attempt(name, lambda logger=logger: logger.picture(epoch, picture))
+                self._attempt(name, partial(logger.picture, epoch, picture))
 
     def close(self) -> None:
         """Close all of them."""
@@ -128,7 +129,9 @@ class _Wandb:
         import wandb
 
         mode: Any = os.environ.get("WANDB_MODE", "offline")
-        files.folder(run.path, "wandb")
+        self._folder = files.folder(run.path, "wandb")
+        if (self._folder / "settings").exists():  # it could name a server to send to
+            raise IbolError(f"{self._folder / 'settings'} is not from here: delete it")
         self._image = wandb.Image
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", _PROJECT),
@@ -152,7 +155,10 @@ class _Wandb:
         self._run.log({"skills": self._image(str(file)), "epoch": epoch})
 
     def close(self) -> None:
-        self._run.finish(quiet=True)
+        self._run.finish()
+        for place in [*self._folder.rglob("*")]:
+            if place.is_symlink():  # to a log in the user's cache
+                place.unlink()
 
 
 class _MLflow:

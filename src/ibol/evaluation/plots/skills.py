@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
         for run in runs:
             group = groups[run.path]
             title = f"{group.label} on {group.env}\npreset {group.preset}, seed {run.directory.config['seed']}"
-            shown = {"seed": options.seed, "progress": progress, "along": along.get(run.path)}
+            shown: dict[str, Any] = {"seed": options.seed, "progress": progress, "along": along.get(run.path)}
             top.append(eight_skills(run, title, **shown))
             bottom.append(random_skills(run, trajectories=count, **shown))
     plot_skills([*top, *bottom], output, columns=len(paths))
