@@ -138,7 +138,7 @@ def _of_own_env(table: Table) -> dict[str, Any]:
 
 
 def _arguments(value: Any) -> Any:
-    """Arguments of an environment: a table of them becomes what `--env-kwargs` takes, a list of tables a list of those."""
+    """Arguments of an environment: a table becomes what `--env-kwargs` takes, a list of tables a list of those."""
     if isinstance(value, Mapping):
         return [f"{name}={json.dumps(one)}" for name, one in value.items()]
     if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
