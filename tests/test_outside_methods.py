@@ -1,4 +1,4 @@
-"""A method in a package of its own, that of docs/add-a-method.md, is as any other: trained, resumed, measured, drawn.
+"""A method in a package of its own, that of the guide, is as any other: trained, resumed, measured, drawn.
 
 A run from a stranger that names a method imports nothing without the user's word.
 """
@@ -19,7 +19,7 @@ from ibol.errors import IbolError
 from ibol.evaluation.groups import group_runs
 from ibol.training import launch
 
-PAGE = Path(__file__).parents[1] / "docs" / "add-a-method.md"
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "add-a-method.md"
 TINY = ("--epochs", "2", "--episodes-per-epoch", "4", "--evaluate-every", "0", "--quiet")
 MODULE = "skill_steps.steps"
 

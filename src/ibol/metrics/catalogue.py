@@ -176,6 +176,7 @@ _ALL = (
     Metric("evaluation/state_spread", "training", "spread of the final states along these directions", "higher"),
     Metric("evaluation/spread", "training", "spread of the ends", "higher", "m"),
     Metric("evaluation/coverage", "training", "visited cells", "higher", "cells"),
+    Metric("evaluation/unit_coverage", "training", "distinct cells of 1 m, by the mode", "higher", "cells"),
     Metric("evaluation/distance", "training", "distance for goals of full length", "higher", "m"),
     Metric("evaluation/reach", "training", "distance along the goal", "higher", "m"),
     Metric("evaluation/direction_error", "training", "angle between goal and movement", "lower", "degrees"),
