@@ -283,7 +283,7 @@ def test_settings_are_json() -> None:
 OWN_ENV = """
 [pendulum]
 trajectories = 16
-shared = { env = "Pendulum-v1", horizon = 8, location_dims = [0], env_kwargs = { g = 3.5 }, seed = 0, hidden = [8, 8] }
+shared = { env = "Pendulum-v1", horizon = 20, location_dims = [0], env_kwargs = { g = 3.5 }, seed = 0, hidden = [8, 8] }
 runs = [{ method = ["ibol", "diayn"], epochs = 1, evaluate_every = 0, linearizer = { epochs = 1, hidden = [8, 8] } }]
 """
 
@@ -292,11 +292,11 @@ def test_what_a_file_says_of_an_own_environment_holds_for_the_linearizer_too() -
     experiment = parsed(OWN_ENV, preset="smoke")
     assert [cell.method for cell in experiment.needed] == ["linearize", "ibol", "diayn"]
     for cell in experiment.needed:
-        assert cell.env_settings == {"horizon": 8, "location_dims": [0], "env_kwargs": ["g=3.5"]}
-    other = parsed(OWN_ENV.replace("linearizer = {", "linearizer = { horizon = 9,"), preset="smoke").needed
-    assert [cell.env_settings["horizon"] for cell in other] == [9, 8, 8]
-    only = parsed(OWN_ENV.replace("horizon = 8, ", "").replace("linearizer = {", "linearizer = { horizon = 9,")).needed
-    assert [cell.env_settings["horizon"] for cell in only] == [9, 9, 9], "as the linearizer that they stand on"
+        assert cell.env_settings == {"horizon": 20, "location_dims": [0], "env_kwargs": ["g=3.5"]}
+    other = parsed(OWN_ENV.replace("linearizer = {", "linearizer = { horizon = 30,"), preset="smoke").needed
+    assert [cell.env_settings["horizon"] for cell in other] == [30, 20, 20]
+    only = parsed(OWN_ENV.replace("horizon = 20, ", "").replace("linearizer = {", "linearizer = { horizon = 30,")).needed
+    assert [cell.env_settings["horizon"] for cell in only] == [30, 30, 30], "as the linearizer that they stand on"
     several = parsed(OWN_ENV.replace("{ g = 3.5 }", "[{ g = 3.5 }, { g = 9.8 }]")).entries[0].cells
     assert [cell.env_settings["env_kwargs"] for cell in several] == [["g=3.5"], ["g=9.8"]] * 2
 
