@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from conftest import call, made_once
-from ibol import gl
+from ibol import cache, gl
 from ibol.errors import IbolError
-from ibol.evaluation import rollouts
+from ibol.evaluation import rollouts, skills
 from ibol.experiments import conduct
 from ibol.page.write import ASSETS
 from ibol.training import launch
@@ -167,7 +167,11 @@ def films_can_be_made() -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_a_page_does_what_it_says(
-    page: Path, tiny_run: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    tiny_run: Callable[[str], Path],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = page.read_text()
     monkeypatch.chdir(tmp_path)
@@ -175,6 +179,9 @@ def test_a_page_does_what_it_says(
     nothing = SimpleNamespace(verdicts=(), results=(), page="", board=SimpleNamespace(done=(), cells=(), failed={}))
     monkeypatch.setattr(conduct, "conduct", lambda *args: nothing)
     monkeypatch.setattr(rollouts, "BATCH", 16)  # policies act on whole batches, however few episodes are asked for
+    monkeypatch.setattr(skills, "COVERING", 8)
+    references = made_once(tmp_path_factory, "docs_references", lambda place: place.mkdir())
+    monkeypatch.setattr(cache, "directory", lambda name: references)
     for number, file in enumerate(blocks(text, "toml")):
         (tmp_path / f"my-experiment{number or ''}.toml").write_text(file)
     (tmp_path / "my_package").mkdir()
