@@ -20,6 +20,7 @@ import pytest
 from conftest import call, made_once
 from ibol import gl
 from ibol.errors import IbolError
+from ibol.evaluation import rollouts
 from ibol.experiments import conduct
 from ibol.page.write import ASSETS
 from ibol.training import launch
@@ -169,6 +170,7 @@ def test_a_page_does_what_it_says(
     # Experiments train many runs in processes of their own, which test_engines.py does; here they are only read.
     nothing = SimpleNamespace(verdicts=(), results=(), page="", board=SimpleNamespace(done=(), cells=(), failed={}))
     monkeypatch.setattr(conduct, "conduct", lambda *args: nothing)
+    monkeypatch.setattr(rollouts, "BATCH", 16)  # policies act on whole batches, however few episodes are asked for
     for number, file in enumerate(blocks(text, "toml")):
         (tmp_path / f"my-experiment{number or ''}.toml").write_text(file)
     (tmp_path / "my_package").mkdir()
