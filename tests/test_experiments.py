@@ -295,7 +295,8 @@ def test_what_a_file_says_of_an_own_environment_holds_for_the_linearizer_too() -
         assert cell.env_settings == {"horizon": 20, "location_dims": [0], "env_kwargs": ["g=3.5"]}
     other = parsed(OWN_ENV.replace("linearizer = {", "linearizer = { horizon = 30,"), preset="smoke").needed
     assert [cell.env_settings["horizon"] for cell in other] == [30, 20, 20]
-    only = parsed(OWN_ENV.replace("horizon = 20, ", "").replace("linearizer = {", "linearizer = { horizon = 30,")).needed
+    without = OWN_ENV.replace("horizon = 20, ", "")
+    only = parsed(without.replace("linearizer = {", "linearizer = { horizon = 30,")).needed
     assert [cell.env_settings["horizon"] for cell in only] == [30, 30, 30], "as the linearizer that they stand on"
     several = parsed(OWN_ENV.replace("{ g = 3.5 }", "[{ g = 3.5 }, { g = 9.8 }]")).entries[0].cells
     assert [cell.env_settings["env_kwargs"] for cell in several] == [["g=3.5"], ["g=9.8"]] * 2
