@@ -1,0 +1,199 @@
+"""The tutorials of docs/tutorials/ are read as their readers do: from top to bottom, in a folder of their own.
+
+A block with a language is an instruction. `sh` runs commands, `python` runs code, and `python` or `toml` that begins with
+a file's name in a comment is that file. A `text` block is what the block before it printed: each word of it must be
+printed by the tiny run, too. Trainings get the tiny settings of `test_docs.py`, experiments the preset `smoke`; what else
+is smaller is in `SMALLER`. Numbers are not those of the tiny run: where a page prints them from a file of scores, the
+same code must print the page's numbers from the file of the real run in `benchmarks/results/`.
+"""
+
+import contextlib
+import io
+import json
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import ibol
+from conftest import call
+from test_docs import prepared
+from test_stable_baselines3 import python as python_with_torch
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "tutorials"
+RESULTS = ROOT / "benchmarks" / "results" / "tutorials"
+PAGES = sorted(FOLDER.glob("*.md"))
+NAMES = ("cluster", "comparison", "first_skills", "new_method", "own_environment", "skills_for_a_task")
+MOST_LINES, MOST_PICTURES, MOST_BYTES = 200, 12, 100_000
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
+FILE = re.compile(r"# ([\w./-]+\.(?:py|toml))\n")
+WORD = re.compile(r"[A-Za-z][A-Za-z_]{2,}")
+
+ILLUSTRATIONS = ("pip ", "ray ", "sbatch ", "squeue ", "kill ", "parallel ")
+"""Beginnings of commands that are not run here: what they install or start is tested elsewhere (`test_ray.py`)."""
+SMALLER = {"forward.py 40 2": "forward.py 6 1", "--engine ray --jobs 2": ""}
+"""What is smaller than on the pages, besides trainings. Clusters are left to `test_ray.py`."""
+NOT_PRINTED = {"epoch", "steps", "elapsed", "left"}
+"""Words that depend on how long something takes."""
+
+Blocks = list[tuple[str, str]]
+
+
+def blocks_of(page: str) -> Blocks:
+    return BLOCK.findall((FOLDER / f"{page}.md").read_text())
+
+
+def words_of(shown: str) -> set[str]:
+    """What must be printed in any run: words, without those of a shortened table or of a time."""
+    return set(WORD.findall(shown)) - NOT_PRINTED
+
+
+def trained_nothing(env: str) -> Path:
+    raise AssertionError(f"the tutorial uses a run of {env} that no command of it has made")
+
+
+class Reader:
+    """Somebody who does what a tutorial says, with tiny settings."""
+
+    def __init__(self, folder: Path, torch: Callable[[], Path]) -> None:
+        self.folder, self.torch = folder, torch
+        self.known: dict[str, Any] = {"__name__": "tutorial"}
+        self.printed = ""
+        self.did: list[str] = []
+
+    def read(self, blocks: Blocks) -> None:
+        for language, body in blocks:
+            if language == "text":
+                missing = words_of(body) - words_of(self.printed)
+                assert not missing, f"{self.did[-1]!r} does not print {sorted(missing)}:\n{self.printed}"
+                continue
+            self.did.append(body)
+            if (file := FILE.match(body)) is not None:
+                path = self.folder / file[1]
+                path.parent.mkdir(exist_ok=True, parents=True)
+                path.write_text(body)
+                continue
+            self.printed = self.does(language, body)
+
+    def does(self, language: str, body: str) -> str:
+        """What a block prints."""
+        assert language in ("sh", "python"), language
+        caught = io.StringIO()
+        with contextlib.redirect_stdout(caught), contextlib.redirect_stderr(caught):
+            if language == "python":
+                exec(compile(body, "tutorial", "exec"), self.known)
+            else:
+                for line in body.replace("\\\n", " ").splitlines():
+                    caught.write(self.command(line.split(" #")[0].strip()))
+        return caught.getvalue()
+
+    def command(self, line: str) -> str:
+        for large, small in SMALLER.items():
+            line = line.replace(large, small)
+        words = shlex.split(line)
+        if not line or line.startswith(ILLUSTRATIONS):
+            return ""
+        if words[0] == "python":
+            return self.program(words[1:])
+        if words[0] != "ibol":
+            return subprocess.run(line, shell=True, cwd=self.folder, check=True, capture_output=True, text=True).stdout
+        if words[1] == "experiment":
+            self.experiment(words)
+        else:
+            call(*(word for word in prepared(line, trained_nothing) if word != "--quiet"))
+        return ""
+
+    def program(self, words: list[str]) -> str:
+        """A file that a tutorial wrote; those with Stable-Baselines3 run where torch is."""
+        if "stable_baselines3" in (self.folder / words[0]).read_text():
+            env = {"PYTHONPATH": str(Path(ibol.__file__).parents[1]), "OMP_NUM_THREADS": "1", "PATH": ""}
+            done = subprocess.run(
+                [self.torch(), *words], cwd=self.folder, env=env, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", words)
+            runpy.run_path(str(self.folder / words[0]), run_name="__main__")
+        return ""
+
+    def experiment(self, words: list[str]) -> None:
+        """With preset `smoke`; what it would train in processes of its own is trained here, by its own commands."""
+        small = [*words[1:], "--preset", "smoke", "--jobs", "1"]
+        if not {"--status", "--commands"} & set(words):
+            listed = io.StringIO()
+            with contextlib.redirect_stdout(listed):
+                call(*small, "--commands")
+            directory = words[words.index("--dir") + 1] if "--dir" in words else f"experiments/{Path(words[2]).stem}-smoke"
+            with contextlib.chdir(directory):
+                for line in listed.getvalue().splitlines():
+                    if line.startswith("ibol "):
+                        call(*shlex.split(line)[1:])
+        call(*small)
+
+
+@pytest.fixture
+def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Callable[[str], Reader]:
+    """Reads a tutorial in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def read(page: str) -> Reader:
+        reader = Reader(tmp_path, lambda: request.getfixturevalue("python_with_torch"))
+        reader.read(blocks_of(page))
+        return reader
+
+    return read
+
+
+def pictures_of(page: str) -> list[Path]:
+    return [FOLDER / name for name in re.findall(r"!\[[^]]*\]\(([^):]+)\)", (FOLDER / f"{page}.md").read_text())]
+
+
+def test_there_are_six_of_a_readable_length() -> None:
+    assert tuple(page.stem for page in PAGES) == NAMES
+    for page in PAGES:
+        assert len(page.read_text().splitlines()) <= MOST_LINES, page
+
+
+def test_pictures_are_small_and_all_shown() -> None:
+    shown = [picture for page in NAMES for picture in pictures_of(page)]
+    assert sorted(shown) == sorted(FOLDER.glob("*.png"))
+    assert len(shown) <= MOST_PICTURES
+    for picture in shown:
+        assert picture.stat().st_size <= MOST_BYTES, picture
+        with Image.open(picture) as image:
+            assert image.width >= 300
+
+
+def printed_from_results(page: str) -> Iterator[tuple[str, str]]:
+    """Code that prints scores, reading the real run's file, and what the page shows."""
+    blocks = blocks_of(page)
+    for (language, body), (following, shown) in zip(blocks, blocks[1:], strict=False):
+        for path in re.findall(r'"((?:runs|experiments)/[^"]+\.json)"', body):
+            kept = RESULTS / f"{page}_{Path(path).parent.name}.json"
+            if language == "python" and following == "text" and kept.is_file():
+                yield body.replace(path, str(kept)), shown
+
+
+def test_the_numbers_are_those_of_the_real_runs() -> None:
+    known: dict[str, Any] = {}
+    checked = 0
+    for page in NAMES:
+        for code, shown in printed_from_results(page):
+            caught = io.StringIO()
+            with contextlib.redirect_stdout(caught):
+                exec(code, known)
+            assert caught.getvalue() == shown, page
+            checked += 1
+    assert checked == len(list(RESULTS.glob("*.json"))), "a file that no page shows"
