@@ -10,6 +10,7 @@ same code must print the page's numbers from the file of the real run in `benchm
 import contextlib
 import io
 import json
+import os
 import re
 import runpy
 import shlex
@@ -33,18 +34,25 @@ FOLDER = ROOT / "docs" / "tutorials"
 RESULTS = ROOT / "benchmarks" / "results" / "tutorials"
 PAGES = sorted(FOLDER.glob("*.md"))
 NAMES = ("cluster", "comparison", "first_skills", "new_method", "own_environment", "skills_for_a_task")
+POLICIES = ("skills", "untrained", "random")
 MOST_LINES, MOST_PICTURES, MOST_BYTES = 200, 12, 100_000
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
-FILE = re.compile(r"# ([\w./-]+\.(?:py|toml))\n")
+FILE = re.compile(r"(?:#!.*\n)?# ([\w./-]+\.(?:py|toml|sh))\n")
 WORD = re.compile(r"[A-Za-z][A-Za-z_]{2,}")
 
 ILLUSTRATIONS = ("pip ", "ray ", "sbatch ", "squeue ", "kill ", "parallel ")
 """Beginnings of commands that are not run here: what they install or start is tested elsewhere (`test_ray.py`)."""
 SMALLER = {"forward.py 40 2": "forward.py 6 1", "--engine ray --jobs 2": ""}
 """What is smaller than on the pages, besides trainings. Clusters are left to `test_ray.py`."""
-NOT_PRINTED = {"epoch", "steps", "elapsed", "left"}
-"""Words that depend on how long something takes."""
+NOT_PRINTED = {"supported", "contradicted", "undecided"}
+"""Words that depend on numbers."""
+
+ENV = {
+    **os.environ, "PYTHONPATH": str(Path(ibol.__file__).parents[1]), "OMP_NUM_THREADS": "1",
+    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+}  # fmt: skip
+"""Where programs of their own find this `ibol`, as a command and as a package."""
 
 Blocks = list[tuple[str, str]]
 
@@ -54,7 +62,7 @@ def blocks_of(page: str) -> Blocks:
 
 
 def words_of(shown: str) -> set[str]:
-    """What must be printed in any run: words, without those of a shortened table or of a time."""
+    """What must be printed in any run: words."""
     return set(WORD.findall(shown)) - NOT_PRINTED
 
 
@@ -87,7 +95,7 @@ class Reader:
 
     def does(self, language: str, body: str) -> str:
         """What a block prints."""
-        assert language in ("sh", "python"), language
+        assert language in ("sh", "python"), f"{language}: {body}"
         caught = io.StringIO()
         with contextlib.redirect_stdout(caught), contextlib.redirect_stderr(caught):
             if language == "python":
@@ -98,27 +106,33 @@ class Reader:
         return caught.getvalue()
 
     def command(self, line: str) -> str:
+        """What a line of a shell prints by itself."""
         for large, small in SMALLER.items():
             line = line.replace(large, small)
+        line, _, file = line.partition(" > ")
         words = shlex.split(line)
         if not line or line.startswith(ILLUSTRATIONS):
             return ""
         if words[0] == "python":
             return self.program(words[1:])
         if words[0] != "ibol":
-            return subprocess.run(line, shell=True, cwd=self.folder, check=True, capture_output=True, text=True).stdout
-        if words[1] == "experiment":
-            self.experiment(words)
-        else:
-            call(*(word for word in prepared(line, trained_nothing) if word != "--quiet"))
+            done = subprocess.run(
+                line, shell=True, cwd=self.folder, env=ENV, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+        with contextlib.redirect_stdout((self.folder / file).open("w")) if file else contextlib.nullcontext():
+            if words[1] == "experiment":
+                self.experiment(words)
+            else:
+                call(*(word for word in prepared(line, trained_nothing) if word != "--quiet"))
         return ""
 
     def program(self, words: list[str]) -> str:
         """A file that a tutorial wrote; those with Stable-Baselines3 run where torch is."""
         if "stable_baselines3" in (self.folder / words[0]).read_text():
-            env = {"PYTHONPATH": str(Path(ibol.__file__).parents[1]), "OMP_NUM_THREADS": "1", "PATH": ""}
             done = subprocess.run(
-                [self.torch(), *words], cwd=self.folder, env=env, capture_output=True, text=True, check=False
+                [self.torch(), *words], cwd=self.folder, env=ENV, capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, done.stderr
             return done.stdout
@@ -129,12 +143,13 @@ class Reader:
 
     def experiment(self, words: list[str]) -> None:
         """With preset `smoke`; what it would train in processes of its own is trained here, by its own commands."""
-        small = [*words[1:], "--preset", "smoke", "--jobs", "1"]
+        small = [*words[1:], "--preset", "smoke", "--jobs", "1", "--seeds", "2"]
         if not {"--status", "--commands"} & set(words):
             listed = io.StringIO()
             with contextlib.redirect_stdout(listed):
                 call(*small, "--commands")
-            directory = words[words.index("--dir") + 1] if "--dir" in words else f"experiments/{Path(words[2]).stem}-smoke"
+            directory = self.folder / words[words.index("--dir") + 1]
+            directory.mkdir(exist_ok=True)
             with contextlib.chdir(directory):
                 for line in listed.getvalue().splitlines():
                     if line.startswith("ibol "):
@@ -180,7 +195,7 @@ def printed_from_results(page: str) -> Iterator[tuple[str, str]]:
     """Code that prints scores, reading the real run's file, and what the page shows."""
     blocks = blocks_of(page)
     for (language, body), (following, shown) in zip(blocks, blocks[1:], strict=False):
-        for path in re.findall(r'"((?:runs|experiments)/[^"]+\.json)"', body):
+        for path in re.findall(r'"([^"]+\.json)"', body):
             kept = RESULTS / f"{page}_{Path(path).parent.name}.json"
             if language == "python" and following == "text" and kept.is_file():
                 yield body.replace(path, str(kept)), shown
@@ -197,3 +212,75 @@ def test_the_numbers_are_those_of_the_real_runs() -> None:
             assert caught.getvalue() == shown, page
             checked += 1
     assert checked == len(list(RESULTS.glob("*.json"))), "a file that no page shows"
+
+
+@pytest.mark.slow
+def test_first_skills(read: Callable[[str], Reader]) -> None:
+    reader = read("first_skills")
+    assert Image.open("ant.png").width > 300
+    assert [row["policy"] for row in json.loads(Path("runs/ant/scores.json").read_text())] == list(POLICIES)
+    latents, episodes = reader.known["latents"], reader.known["episodes"]
+    assert episodes.states.shape[::2] == (len(latents), 29)
+    assert reader.known["env"].hold == 5
+
+
+@pytest.mark.slow
+def test_own_environment(read: Callable[[str], Reader]) -> None:
+    reader = read("own_environment")
+    skills, linearizer = reader.known["ibol"].load_skills("runs/walker"), reader.known["linearizer"]
+    assert skills.env == linearizer.env == "Walker2d-v5"
+    assert skills.linearizer.goal_dim == linearizer.goal_dim == 18
+    assert skills.env_settings.horizon == 50, "that of the linearizer's run"
+    assert skills.location_dims == (0,)
+    assert Image.open("walker.png").width > 300
+    assert Path("runs/car/checkpoints").is_dir()
+
+
+@pytest.mark.slow
+def test_new_method(read: Callable[[str], Reader]) -> None:
+    reader = read("new_method")
+    about = {name: json.loads(Path(f"runs/{name}/config.json").read_text()) for name in ("direction", "place")}
+    assert {name: config["settings"]["latent_is"] for name, config in about.items()} == {
+        "direction": "direction", "place": "place",
+    }  # fmt: skip
+    assert about["place"]["method"] == "my_methods.reach"
+    assert about["place"]["settings"]["discount"] == 0.95, "the presets beside the module"
+    assert Image.open("reach.png").width > 300
+    skills = ibol.load_skills("runs/place")
+    assert skills.rollout(skills.sample_latents(3, seed=0), seed=0).states.shape[::2] == (3, 2)
+    assert reader.known["along"] is not reader.known["towards"]
+
+
+@pytest.mark.slow
+def test_skills_for_a_task(read: Callable[[str], Reader]) -> None:
+    reader = read("skills_for_a_task")
+    for run in ("with-skills", "without"):
+        assert len(Path(f"runs/{run}/metrics.jsonl").read_text().splitlines()) == 1
+    assert Image.open("curves.png").width > 300
+    assert Image.open("forward.png").width > 300
+    returns = reader.known["returns"]
+    assert returns["with_skills"].shape == returns["without"].shape == (1, 6)
+    assert np.isfinite(returns["with_skills"]).all()
+    assert reader.known["reward"] == -abs(reader.known["observation"][0] - 10)
+
+
+@pytest.mark.slow
+def test_comparison(read: Callable[[str], Reader]) -> None:
+    reader = read("comparison")
+    rows = reader.known["rows"]
+    assert len([row for row in rows if "intervals" not in row]) == 3 * 2
+    assert [row["method"] for row in rows if "intervals" in row] == ["IBOL", "DIAYN", "METRA"]
+    assert all(len(reader.known["runs_of"](method, "spread")) == 2 for method in ("IBOL", "DIAYN", "METRA"))
+    for figure in ("boxes", "trajectories"):
+        assert Image.open(f"comparison/methods/{figure}.png").width > 300
+    assert "<html" in Path("comparison/index.html").read_text()
+
+
+@pytest.mark.slow
+def test_cluster(read: Callable[[str], Reader]) -> None:
+    read("cluster")
+    commands = [line for line in Path("commands.txt").read_text().splitlines() if line.startswith("ibol discover")]
+    assert len(commands) == 4
+    for place in ("results", "shared"):
+        assert len(list(Path(place, "runs").iterdir())) == 4
+        assert Path(place, "sweep", "scores.json").is_file()
