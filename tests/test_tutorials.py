@@ -1,14 +1,15 @@
 """The tutorials of docs/tutorials/ are read as their readers do: from top to bottom, in a folder of their own.
 
-A block with a language is an instruction. `sh` runs commands, `python` runs code, and `python` or `toml` that begins with
-a file's name in a comment is that file. A `text` block is what the block before it printed: each word of it must be
-printed by the tiny run, too. Trainings get the tiny settings of `test_docs.py`, experiments the preset `smoke`; what else
-is smaller is in `SMALLER`. Numbers are not those of the tiny run: where a page prints them from a file of scores, the
-same code must print the page's numbers from the file of the real run in `benchmarks/results/`.
+A block with a language is an instruction. `sh` runs commands, `python` runs code, and a block that begins with a file's
+name in a comment is that file. A `text` block is what the block before it printed: each word of it must be printed by
+the tiny run, too. Trainings get the tiny settings of `test_docs.py`, experiments the preset `smoke`; what else is
+smaller is in `SMALLER`. Numbers are not those of the tiny run: where a page prints them from a file of scores, the same
+code must print the page's numbers from the file of the real run in `benchmarks/results/tutorials/`.
 """
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from PIL import Image
 import ibol
 from conftest import call
 from test_docs import prepared
-from test_stable_baselines3 import python as python_with_torch
+from test_stable_baselines3 import python as python_with_torch  # noqa: F401 (a fixture)
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "tutorials"
@@ -117,7 +118,7 @@ class Reader:
             return self.program(words[1:])
         if words[0] != "ibol":
             done = subprocess.run(
-                line, shell=True, cwd=self.folder, env=ENV, capture_output=True, text=True, check=False
+                ["sh", "-c", line], cwd=self.folder, env=ENV, capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, done.stderr
             return done.stdout
@@ -194,7 +195,7 @@ def test_pictures_are_small_and_all_shown() -> None:
 def printed_from_results(page: str) -> Iterator[tuple[str, str]]:
     """Code that prints scores, reading the real run's file, and what the page shows."""
     blocks = blocks_of(page)
-    for (language, body), (following, shown) in zip(blocks, blocks[1:], strict=False):
+    for (language, body), (following, shown) in itertools.pairwise(blocks):
         for path in re.findall(r'"([^"]+\.json)"', body):
             kept = RESULTS / f"{page}_{Path(path).parent.name}.json"
             if language == "python" and following == "text" and kept.is_file():
