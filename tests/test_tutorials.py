@@ -47,8 +47,8 @@ ILLUSTRATIONS = ("pip ", "ray ", "sbatch ", "squeue ", "kill ", "parallel ")
 """Beginnings of commands that are not run here: what they install or start is tested elsewhere (`test_ray.py`)."""
 SMALLER = {"forward.py 40 2": "forward.py 6 1", "--engine ray --jobs 2": ""}
 """What is smaller than on the pages, besides trainings. Clusters are left to `test_ray.py`."""
-NOT_PRINTED = {"supported", "contradicted", "undecided"}
-"""Words that depend on numbers."""
+NOT_PRINTED = {"supported", "contradicted", "undecided", "fast"}
+"""Words that depend on numbers or on the preset."""
 
 ENV = {
     **os.environ, "PYTHONPATH": str(Path(ibol.__file__).parents[1]), "OMP_NUM_THREADS": "1",
