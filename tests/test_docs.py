@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from conftest import call, made_once
-from ibol import gl
+from ibol import cache, gl
 from ibol.errors import IbolError
-from ibol.evaluation import rollouts
+from ibol.evaluation import rollouts, skills
 from ibol.experiments import conduct
 from ibol.page.write import ASSETS
 from ibol.training import launch
@@ -32,9 +32,13 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 # What is not run, and why.
 ILLUSTRATIONS = {
     "ibol discover ENV --method NAME": "NAME is the method that the page adds",
-    "ibol discover point --method steps --run-dir runs/steps": "test_add_a_method.py does",
-    "ibol evaluate runs/steps": "test_add_a_method.py does",
-    "ibol plot runs/steps --output steps.png": "test_add_a_method.py does",
+    "ibol presets steps": "test_outside_methods.py does",
+    "ibol discover point --method steps --sharpness 2 --run-dir runs/steps": "test_outside_methods.py does",
+    "ibol resume runs/steps --epochs 40": "test_outside_methods.py does",
+    "ibol evaluate runs/steps": "test_outside_methods.py does",
+    "ibol plot runs/steps --output steps.png": "test_outside_methods.py does",
+    "ibol discover point --method skill_steps.steps --run-dir runs/steps": "test_outside_methods.py does",
+    "ibol evaluate runs/steps --trust-method skill_steps.steps": "test_outside_methods.py does",
     "ibol normalize NAME --update": "writes into the package",
     "ibol discover half_cheetah --linearizer RUN": "RUN is a linearizer's",
     "ibol downstream TASK": "the command's name with its argument",
@@ -43,7 +47,7 @@ ILLUSTRATIONS = {
     "ibol plot runs/downstream-ant_goal-* --figure curves --metric goal_distance": "as for half_cheetah_goal above it",
     'ibol video --latents "0; 3"': "an option, without the run",
 }
-PYTHON_ELSEWHERE = {"docs/guides/add-a-method.md": "test_add_a_method.py runs it"}
+PYTHON_ELSEWHERE = {"docs/guides/add-a-method.md": "test_outside_methods.py runs it"}
 
 # The settings of a tiny training, as far as a command has them, and the flags that make other commands quick.
 TINY = {
@@ -202,6 +206,9 @@ def test_a_page_does_what_it_says(
     nothing = SimpleNamespace(verdicts=(), results=(), page="", board=SimpleNamespace(done=(), cells=(), failed={}))
     monkeypatch.setattr(conduct, "conduct", lambda *args: nothing)
     monkeypatch.setattr(rollouts, "BATCH", 16)  # policies act on whole batches, however few episodes are asked for
+    monkeypatch.setattr(skills, "COVERING", 8)
+    references = made_once(tmp_path_factory, "docs_references", lambda place: place.mkdir())
+    monkeypatch.setattr(cache, "directory", lambda name: references)
     for number, file in enumerate(blocks(text, "toml")):
         (tmp_path / f"my-experiment{number or ''}.toml").write_text(file)
     (tmp_path / "my_package").mkdir()

@@ -1,14 +1,14 @@
 """Parsing, for all commands."""
 
 import os
-import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
 import tyro
 
-from ibol import bounds, trust
+from ibol import bounds, outside, trust
 from ibol.errors import IbolError
 
 TrustEnv = Annotated[
@@ -18,6 +18,14 @@ TrustEnv = Annotated[
         metavar="NAME",
         help="An environment that may be made for the runs although it is neither ours nor Gymnasium's own, which runs "
         "its code; may be given several times.",
+    ),
+]
+TrustMethod = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(
+        metavar="NAME",
+        help="A method's module that may be imported for the runs, which runs its code; may be given several times.",
     ),
 ]
 
@@ -35,14 +43,26 @@ def parse(kind: Any, argv: Sequence[str], command: str, description: str, defaul
 
 
 def _find_modules_here(given: Any) -> None:
-    """Look for the module of an environment module:function that the user names in the working directory, too.
+    """Look for the modules of environments and methods that the user names in the working directory, too.
 
     It comes last, so that nothing there can stand in the place of an installed module.
     """
     parts = (given, getattr(given, "common", None))
     named = [name for part in parts for name in (getattr(part, "env", ""), *getattr(part, "trust_env", ()))]
-    if any(":" in str(name) for name in named) and os.getcwd() not in sys.path:
+    methods = [name for part in parts for name in getattr(part, "trust_method", ())]
+    if any(":" in str(name) for name in named) or any(map(outside.is_module, methods)):
+        look_here()
+
+
+def look_here() -> None:
+    """Look for modules in the working directory, too; it comes last."""
+    if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
+
+
+def trusting(given: Any) -> AbstractContextManager[None]:
+    """Within it, what the user has given to --trust-env and --trust-method is trusted."""
+    return trust.both(given.trust_env, given.trust_method)
 
 
 def peek(argv: Sequence[str], flag: str, default: str = "") -> str:
@@ -54,11 +74,6 @@ def peek(argv: Sequence[str], flag: str, default: str = "") -> str:
         elif arg == flag and i + 1 < len(argv):
             value = argv[i + 1]
     return value
-
-
-def trust_flag(env: str) -> str:
-    """What a command needs to be given for runs of an environment; nothing for ours and Gymnasium's own."""
-    return "" if trust.is_harmless(env) else f" --trust-env {shlex.quote(env)}"
 
 
 def _check_argument(arg: str, before: str) -> None:
