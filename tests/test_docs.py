@@ -6,6 +6,7 @@ Commands that train keep their preset and get a tiny size on top of it; a name s
 import contextlib
 import dataclasses
 import glob
+import hashlib
 import json
 import re
 import shlex
@@ -159,6 +160,32 @@ def prepared(line: str, tiny_run: Callable[[str], Path]) -> list[str]:
     return [*words, *QUICK.get(command, "").split()]
 
 
+def is_the_same_everywhere(words: list[str]) -> bool:
+    """Whether a command trains, and nothing but a run: several pages then show the same training."""
+    others = [word for word in words if word != value_of(words, "--run-dir")]
+    trains = words[0] in ("discover", "linearize", "sac") and "--help" not in words
+    return trains and not any("/" in word or (":" in word and not word.startswith("bundled")) for word in others)
+
+
+def value_of(words: list[str], flag: str) -> str:
+    return words[words.index(flag) + 1] if flag in words else ""
+
+
+def train_once(words: list[str], factory: pytest.TempPathFactory) -> None:
+    """What the command does, with a run that an earlier page has trained if there is one."""
+    target = value_of(words, "--run-dir")
+    words = [word for word in words if word not in ("--run-dir", target)] if target else words
+
+    def train(place: Path) -> None:
+        place.mkdir()
+        with contextlib.chdir(place):
+            call(*words)
+
+    name = f"docs_trained_{hashlib.sha256(' '.join(words).encode()).hexdigest()[:16]}"
+    (run,) = (made_once(factory, name, train) / "runs").iterdir()
+    shutil.copytree(run, target or f"runs/{run.name}", dirs_exist_ok=True)
+
+
 def films_can_be_made() -> bool:
     try:
         gl.find_backend()
@@ -201,7 +228,7 @@ def test_a_page_does_what_it_says(
             continue
         print(f"{line!r} as {words}")
         with contextlib.suppress(*([SystemExit] if "--help" in words else [])):
-            call(*words)
+            train_once(words, tmp_path_factory) if is_the_same_everywhere(words) else call(*words)
 
     known: dict[str, Any] = {"MyArm": lambda: None, "my_function": lambda goals: goals}
     exec(MY_PACKAGE.replace("make_arm", "MyArm"), known)
