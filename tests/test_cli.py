@@ -40,7 +40,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 
 def test_every_setting_of_sac_is_a_flag_with_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        call("sac", "--help")
+        call("sac", "--help-all")
     shown = capsys.readouterr().out
     for flag in ("--learning-rate", "--hidden", "--replay-size", "--seed", "--run-dir", "--overwrite", "--horizon"):
         assert flag in shown

@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
-from ibol import trust
-from ibol.envs import make
 from ibol.errors import IbolError
 
-__version__ = "0.1.0"
+if TYPE_CHECKING or not interrupt.is_command_line():  # a command imports what it needs when it needs it
+    import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
+    from ibol.envs import make
+
+__version__ = "0.2.0"
 __all__ = ["IbolError", "__version__", "load_agent", "load_linearizer", "load_skills", "make"]
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def load_linearizer(source: str | Path, *, trust_env: str | Iterable[str] = ()) 
 
     `trust_env` names environments that it may use although they are neither ours nor Gymnasium's own.
     """
+    from ibol import trust
     from ibol.linearizer.policy import load_linearizer as load
 
     with trust.envs(trust_env):
@@ -45,6 +47,7 @@ def load_skills(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Ski
 
     `trust_env` is as in `load_linearizer`.
     """
+    from ibol import trust
     from ibol.skills.policy import load_skills as load
 
     with trust.envs(trust_env):
@@ -56,6 +59,7 @@ def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> Any:
 
     `trust_env` is as in `load_linearizer`.
     """
+    from ibol import trust
     from ibol.training.launch import load_agent as load
 
     with trust.envs(trust_env):

@@ -32,10 +32,11 @@ def envs(argv: list[str]) -> None:
 
     @dataclass(frozen=True)
     class Envs:
-        pass
+        all: bool = False
+        """Show the Gymnasium ids, too."""
 
-    parse(Envs, argv, "envs", "List the environments that come with ibol.")
-    show(envs_table())
+    given = parse(Envs, argv, "envs", "List the environments that come with ibol.")
+    show(envs_table(everything=given.all))
 
 
 def show_presets(argv: list[str]) -> None:
@@ -49,10 +50,12 @@ def show_presets(argv: list[str]) -> None:
         """The command whose presets to show (default: all)."""
         env: str = ""
         """Show the values for this environment."""
+        all: bool = False
+        """Show the settings that are the same in all presets, too."""
 
     given = parse(Presets, argv, "presets", "Show the settings of the presets side by side.")
-    for command in [given.command] if given.command else presets.commands():
-        show(presets_table(command, given.env))
+    commands = [given.command] if given.command else presets.commands()
+    show(*(presets_table(command, given.env, everything=given.all) for command in commands))
 
 
 def normalize(argv: list[str]) -> None:

@@ -30,13 +30,15 @@ def evaluate(argv: list[str]) -> None:
         sepin_k: Count = 1
         """How many of the most separable latent dimensions SEPIN@k is the mean of."""
         references: bool = True
-        """Measure each run's untrained policy and random goals, too."""
+        """Measure each run's initial policy and random goals, too."""
         deterministic: bool = False
         """Skills act by the mode of their policy instead of samples of it."""
         seed: Natural = 0
         """Decides latents, goals and initial states."""
+        all: bool = False
+        """Show all measures instead of the important ones."""
         json: Path | None = None
-        """Also write the numbers to this file."""
+        """Also write all numbers to this file."""
         trust_env: TrustEnv = ()
         overwrite: bool = False
         """Replace that file if it exists."""
@@ -51,8 +53,7 @@ def evaluate(argv: list[str]) -> None:
             given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
             seed=given.seed, references=given.references, deterministic=given.deterministic, quiet=given.quiet,
         )  # fmt: skip
-    for table in evaluation_tables(rows):
-        show(table)
+    show(*evaluation_tables(rows, everything=given.all))
     if given.json is not None:
         write_json(rows, given.json)
 
