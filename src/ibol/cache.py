@@ -28,11 +28,11 @@ _CPU = re.compile(r"(vendor_id|cpu family|model|stepping|flags|CPU \w+|Features)
 def enable() -> None:
     """Let JAX keep what it compiles, unless the user has settled this; what stands in the way is a warning."""
     config: Any = jax.config
-    wanted = os.environ.get("IBOL_CACHE")
-    if wanted == "" or config.jax_compilation_cache_dir is not None:
+    wanted = place()
+    if wanted is None or config.jax_compilation_cache_dir is not None:
         return
     try:
-        root = _private(Path(wanted).expanduser().absolute() if wanted else _user_cache() / "ibol")
+        root = _private(wanted)
         directory = _private(root / f"compiled-{_key()}")
         _prune(root)
     except (OSError, RuntimeError) as error:
@@ -43,6 +43,20 @@ def enable() -> None:
     config.update("jax_compilation_cache_dir", str(directory))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def place() -> Path | None:
+    """The directory of the cache, which may not be there yet; None where nothing is kept."""
+    wanted = os.environ.get("IBOL_CACHE")
+    if wanted == "":
+        return None
+    return Path(wanted).expanduser().absolute() if wanted else _user_cache() / "ibol"
+
+
+def content(root: Path) -> tuple[int, int]:
+    """How many compiled functions are kept there, and their bytes."""
+    sizes = [size for _, size, _ in _entries(root)]
+    return len(sizes), sum(sizes)
 
 
 def _store_in(directory: Path) -> None:
@@ -119,14 +133,20 @@ def _processor() -> Iterator[str]:
 
 def _prune(root: Path) -> None:
     """Delete what was not used for longest, also of other versions, until the rest has room."""
-    entries = []
-    for file in root.glob("compiled-*/*"):
-        if _ENTRY.fullmatch(file.name):
-            with contextlib.suppress(FileNotFoundError):
-                entries.append((file.lstat().st_mtime, file.lstat().st_size, file))
+    entries = _entries(root)
     excess = sum(size for _, size, _ in entries) - _MOST_BYTES
     for _, size, file in sorted(entries):
         if excess <= 0:
             break
         file.unlink(missing_ok=True)
         excess -= size
+
+
+def _entries(root: Path) -> list[tuple[float, int, Path]]:
+    """When each compiled function was last used, its bytes, and its file."""
+    entries = []
+    for file in root.glob("compiled-*/*"):
+        if _ENTRY.fullmatch(file.name):
+            with contextlib.suppress(FileNotFoundError):
+                entries.append((file.lstat().st_mtime, file.lstat().st_size, file))
+    return entries

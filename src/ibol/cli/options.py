@@ -96,11 +96,11 @@ def _options(kind: Any, default: Any, group: str) -> Iterator[Option]:
 
 def _owners(kind: Any) -> dict[str, str]:
     """For each field, the first sentence about the dataclass that has brought it."""
-    found = {}
+    found: dict[str, str] = {}
     for base in reversed(inspect.getmro(kind)):
         if dataclasses.is_dataclass(base) and base.__doc__ and not base.__doc__.startswith(f"{base.__name__}("):
             about = base.__doc__.split("\n")[0].split(".")[0].split(";")[0]
-            found |= dict.fromkeys(base.__dict__.get("__annotations__", {}), about)
+            found |= dict.fromkeys(inspect.get_annotations(base), about)
     return {field.name: found.get(field.name, "") for field in dataclasses.fields(kind)}
 
 

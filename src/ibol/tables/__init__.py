@@ -15,11 +15,12 @@ from ibol.tables.layout import Column, Sheet, short_names, show
 from ibol.training.launch import find
 
 if TYPE_CHECKING:
+    from ibol.doctor import Check
     from ibol.experiments.status import EntryStatus
 
 __all__ = [
-    "card_table", "envs_table", "evaluation_tables", "experiment_table", "normalizer_table", "presets_table", "show",
-    "zoo_table",
+    "card_table", "doctor_table", "envs_table", "evaluation_tables", "experiment_table", "normalizer_table",
+    "presets_table", "show", "zoo_table",
 ]  # fmt: skip
 
 INITIAL = "initial policy"
@@ -169,6 +170,23 @@ def experiment_table(lines: "Sequence[EntryStatus]", directory: str) -> Sheet:
     table.notes = [f"In {directory}. Runs that several entries need are trained once."]
     if not all(line.known for line in lines):
         table.notes.append("~~ is a guess: some of these trainings were never measured.")
+    return table
+
+
+def doctor_table(checks: "Sequence[Check]") -> Sheet:
+    """What 'ibol doctor' has found, and below it what to do."""
+    table = Sheet([Column(name, number=False) for name in ("what", "here", "tested with", "state")])
+    group = ""
+    for check in checks:
+        if group and check.group != group:
+            table.ends.add(len(table.rows) - 1)
+        group = check.group
+        state = "other version" if check.state == "note" and check.tested else check.state
+        table.add(check.name, check.found, check.tested, state)
+    for wanted in ("broken", "missing", "note"):
+        table.notes += [check.advice for check in checks if check.state == wanted and check.advice]
+    broken = [check.name for check in checks if check.state == "broken"]
+    table.notes.append(f"ibol cannot work: see {', '.join(broken)}." if broken else "Everything that ibol needs works.")
     return table
 
 
