@@ -1,6 +1,7 @@
 """The script that completes commands and options in a shell; tyro writes it from the options of all commands."""
 
 import contextlib
+import functools
 import io
 from collections.abc import Iterable
 from dataclasses import field, make_dataclass
@@ -25,11 +26,17 @@ _TYPES: dict[str, Any] = {"whole number": int, "number": float, "text": str, "pa
 
 def script(shell: str) -> str:
     """The script for a shell."""
-    commands: Any = [_command(name) for name in cli.COMMANDS]
     written = io.StringIO()
     with contextlib.redirect_stdout(written), contextlib.suppress(SystemExit):
-        tyro.cli(Union[tuple(commands)], prog="ibol", args=["--tyro-print-completion", shell])  # noqa: UP007
+        tyro.cli(_every_command(), prog="ibol", args=["--tyro-print-completion", shell])
     return written.getvalue()
+
+
+@functools.cache
+def _every_command() -> Any:
+    """A type with all commands and their options, for tyro."""
+    commands: Any = [_command(name) for name in cli.COMMANDS]
+    return Union[tuple(commands)]  # noqa: UP007
 
 
 def options_of(command: str) -> tuple[str, list[Option]]:

@@ -23,6 +23,9 @@ def mistake(argv: Sequence[str], command: str, options: Sequence[Option], elsewh
             given.append(word)
             if len(given) > len(free) and not (free and free[-1].several):
                 return _surplus(word, command, free, given)
+            place = free[min(len(given), len(free)) - 1]
+            if said := place.refusal(word):
+                return IbolError(f"{place.name} is {word!r}, but {said}{_nearest(word, place.choices)}")
             continue
         name, equals, value = word.partition("=")
         option = flags.get(name.replace("_", "-"))

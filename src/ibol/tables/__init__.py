@@ -149,7 +149,8 @@ def evaluation_tables(rows: Sequence[Mapping[str, Any]], *, everything: bool = F
         sheets += [_evaluation_sheet(kind, env, members, view, short) for view in views if view]
         left = len([name for name in measured if name != "bins"]) - len(views[0])
         if not everything and left:
-            sheets[-1].notes.append(f"'--all' shows {left} more measures, '--json FILE' keeps all of them.")
+            more = f"{left} more measure{'s' if left > 1 else ''}"
+            sheets[-1].notes.append(f"'--all' shows {more}, '--json FILE' keeps all of them.")
     return sheets
 
 

@@ -17,6 +17,8 @@ WIDTH = 100
 _NAME = 28
 """Characters of a name before it is shortened."""
 _LEAST = 40
+_TEXT, _GAP = 14, 3
+"""Characters of a text before it wraps, and between two columns."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def show(*sheets: Sheet) -> None:
     for number, sheet in enumerate(sheets):
         later = [line for other in sheets[number + 1 :] for line in _below(other, width)]
         below = [line for line in _below(sheet, width) if line not in later]
-        blocks.append("\n".join([_drawn(sheet, width, plain=plain), *below]))
+        blocks.append("\n".join([*(_drawn(piece, width, plain=plain) for piece in _pieces(sheet, width)), *below]))
     print("\n\n".join(blocks))
 
 
@@ -104,6 +106,35 @@ def _apart(names: Sequence[str]) -> list[str]:
     return ["".join(words[: len(words) - tail]) for words in tails]
 
 
+def _pieces(sheet: Sheet, width: int) -> list[Sheet]:
+    """The table, or several below each other where its numbers do not fit beside each other."""
+    needs = [_need(column, [row[i] for row in sheet.rows]) for i, column in enumerate(sheet.columns)]
+    lead = next((i for i, column in enumerate(sheet.columns) if column.number), len(needs))
+    room = width - sum(needs[:lead]) - _GAP * lead
+    chunks: list[list[int]] = [[]]
+    for i in range(lead, len(needs)):
+        if chunks[-1] and sum(needs[j] + _GAP for j in [*chunks[-1], i]) > room + _GAP:
+            chunks.append([])
+        chunks[-1].append(i)
+    if len(chunks) == 1 or not lead:
+        return [sheet]
+    pieces = []
+    for number, chunk in enumerate(chunks):
+        kept = [*range(lead), *chunk]
+        columns, rows = [sheet.columns[i] for i in kept], [[row[i] for i in kept] for row in sheet.rows]
+        pieces.append(Sheet(columns, "" if number else sheet.title, list(rows), sheet.dim, sheet.ends))
+    return pieces
+
+
+def _need(column: Column, cells: Sequence[str]) -> int:
+    """Characters that a column needs at least: all of its numbers, or the longest word of its texts."""
+    header = max(map(len, f"{column.header}\n{column.unit}".split("\n")))
+    longest = max(map(len, cells), default=0)
+    if column.number:
+        return max(header, longest)
+    return max([min(longest, _TEXT), *(len(word) for cell in cells for word in cell.split())])
+
+
 def _drawn(sheet: Sheet, width: int, *, plain: bool) -> str:
     style = box.Box("    \n    \n -- \n    \n    \n -- \n    \n    \n", ascii=True) if plain else box.SIMPLE_HEAD
     table = Table(
@@ -111,7 +142,7 @@ def _drawn(sheet: Sheet, width: int, *, plain: bool) -> str:
     )  # fmt: skip
     for column in sheet.columns:
         header = f"{column.header}\n{column.unit}" if column.unit else column.header
-        table.add_column(header, justify="right" if column.number else "left", overflow="fold")
+        table.add_column(header, justify="right" if column.number else "left", overflow="fold", no_wrap=column.number)
     for number, row in enumerate(sheet.rows):
         table.add_row(*row, style="dim" if number in sheet.dim else None, end_section=number in sheet.ends)
     file = io.StringIO()
