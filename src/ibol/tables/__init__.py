@@ -166,9 +166,10 @@ def experiment_table(lines: "Sequence[EntryStatus]", directory: str) -> Sheet:
         left = f"{'~' if line.known else '~~'}{clock(line.seconds)}" if line.seconds else ""
         states = [f"{line.counts[kind]} {kind}" for kind in ("running", "failed") if line.counts.get(kind)]
         done = f"{line.counts.get('done', 0)}/{line.needed}"
-        table.add(line.name, done, left, ", ".join(states) or line.state, line.paper)
+        last = line is not lines[-1] and lines[-1].name == "all" and line is lines[-2]
+        table.add(line.name, done, left, ", ".join(states) or line.state, line.paper, end=last)
     table.entries = [("what each shows", {line.name: line.title for line in lines})]
-    table.notes = [f"In {directory}. Runs that several entries need are trained once."]
+    table.notes = [f"In {directory}."]
     if not all(line.known for line in lines):
         table.notes.append("~~ is a guess: some of these trainings were never measured.")
     return table
