@@ -36,6 +36,7 @@ ILLUSTRATIONS = {
     "ibol plot runs/steps --output steps.png": "test_add_a_method.py does",
     "ibol normalize NAME --update": "writes into the package",
     "ibol discover half_cheetah --linearizer RUN": "RUN is a linearizer's",
+    "ibol completion bash > ibol-completion.bash": "test_terminal.py does",
     "ibol downstream TASK": "the command's name with its argument",
     "ibol experiment FILE": "docs/guides/experiments.md has one",
     "ibol plot --figure curves": "an option, without the runs",

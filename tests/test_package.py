@@ -64,6 +64,7 @@ def test_both_have_the_version_that_the_package_says(dist: Path) -> None:
     assert names == {f"ibol-{ibol.__version__}.tar.gz", f"ibol-{ibol.__version__}-py3-none-any.whl"}
     changes = (ROOT / "CHANGELOG.md").read_text()
     assert f"## {ibol.__version__} (" in changes
+    assert f"\nversion: {ibol.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_the_wheel_has_the_package_and_nothing_else(dist: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import ibol
 from conftest import call, copy_run, fails
 from ibol import cache, doctor, tables
 from ibol.cli import COMMANDS, HELP
@@ -279,13 +280,13 @@ def test_what_comes_next_depends_on_what_was_trained() -> None:
 
 @pytest.fixture(scope="module")
 def checks() -> list[doctor.Check]:
-    return doctor.examine()
+    return doctor.examine(ibol.__version__)
 
 
 def test_the_doctor_finds_this_installation_fit(
     checks: list[doctor.Check], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor, "examine", lambda: checks)
+    monkeypatch.setattr(doctor, "examine", lambda version: checks)
     call("doctor", "--json")
     found = json.loads(capsys.readouterr().out)
     assert found["healthy"] is True
@@ -306,7 +307,7 @@ def test_the_doctor_says_what_is_broken_and_exits_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = doctor.Check("software", "jax", "not installed", "broken", "1.0", "jax is not installed: do this.")
-    monkeypatch.setattr(doctor, "examine", lambda: [broken])
+    monkeypatch.setattr(doctor, "examine", lambda version: [broken])
     with pytest.raises(SystemExit) as stop:
         call("doctor")
     assert stop.value.code == 1

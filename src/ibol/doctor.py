@@ -6,13 +6,13 @@ import platform
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
 from packaging.requirements import Requirement
 
-import ibol
 from ibol import cache, gl, memory
 from ibol.errors import IbolError
 
@@ -41,15 +41,15 @@ class Check:
     """What to do, in one sentence."""
 
 
-def examine() -> list[Check]:
-    """All checks; nothing is changed."""
-    parts: list[Callable[[], Iterator[Check]]] = [_software, _hardware, _pictures, _files, _extras]
+def examine(version: str) -> list[Check]:
+    """All checks of ibol in this version; nothing is changed."""
+    parts: list[Callable[[], Iterator[Check]]] = [partial(_software, version), _hardware, _pictures, _files, _extras]
     return [check for part in parts for check in part()]
 
 
 def as_json(checks: list[Check]) -> dict[str, Any]:
     """The checks for other programs."""
-    return {"ibol": ibol.__version__, "healthy": healthy(checks), "checks": [asdict(check) for check in checks]}
+    return {"healthy": healthy(checks), "checks": [asdict(check) for check in checks]}
 
 
 def healthy(checks: list[Check]) -> bool:
@@ -66,9 +66,9 @@ def tested_versions() -> dict[str, str]:
     return {}
 
 
-def _software() -> Iterator[Check]:
+def _software(ibol: str) -> Iterator[Check]:
     place = _PACKAGE if _PACKAGE.parent.name != "src" else _PACKAGE.parents[1]
-    yield Check("software", "ibol", f"{ibol.__version__} in {place}", "ok")
+    yield Check("software", "ibol", f"{ibol} in {place}", "ok")
     version = platform.python_version()
     fits = version.rpartition(".")[0] in PYTHONS
     yield Check(

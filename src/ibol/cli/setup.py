@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+import ibol
 from ibol.cli.parsing import parse
 
 
@@ -22,7 +23,7 @@ def doctor(argv: list[str]) -> None:
 
     about = "Check this installation. Exits with 1 if something that ibol needs is broken."
     given = parse(Doctor, argv, "doctor", about)
-    checks = doctor.examine()
+    checks = doctor.examine(ibol.__version__)
     if given.json:
         print(json.dumps(doctor.as_json(checks), indent=2))
     else:
