@@ -67,7 +67,7 @@ def _field_name(option: Option) -> str:
 
 def _type(option: Option) -> Any:
     choices = tuple(_choices(option))
-    kind = Literal[choices] if choices else _TYPES[option.kind]
+    kind: Any = Literal[choices] if choices else _TYPES[option.kind]
     if option.several or option.repeated:
         kind = tuple[kind, ...]
     elif option.kind != "switch":

@@ -71,9 +71,9 @@ def normalize(argv: list[str]) -> None:
         trajectories: Count = normalizer.PAPER_TRAJECTORIES
         """Episodes of random actions."""
         steps: Count = normalizer.PAPER_STEPS
-        """Steps of each."""
+        """Steps of an episode."""
         seed: Natural = 0
-        """Decides initial states and actions."""
+        """Seed of initial states and actions."""
         update: bool = False
         """Make these the values that ship with ibol (for its developers)."""
         quiet: bool = False

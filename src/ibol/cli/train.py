@@ -69,7 +69,7 @@ def train_command(
             @dataclass(frozen=True)
             class Discover(kind):
                 method: method_names = name
-                """How the skills are discovered."""
+                """The method of skill discovery."""
 
             kind = Discover
         preset = peek(argv, "--preset", presets.DEFAULT)
@@ -156,9 +156,9 @@ def resume(argv: list[str]) -> None:
         epochs: Count | None = None
         """Train to this many epochs instead of the run's own number."""
         checkpoint_minutes: NonNegative | None = None
-        """Time between checkpoints; 0 saves after every epoch (default: as the run was started)."""
+        """Minutes between checkpoints; 0 saves after every epoch (default: as the run was started)."""
         keep_checkpoints: Count | None = None
-        """How many of the last checkpoints are kept (default: as the run was started)."""
+        """Number of checkpoints that are kept (default: as the run was started)."""
         tensorboard: bool | None = None
         """Also write TensorBoard files (default: as the run was started)."""
         trust_env: TrustEnv = ()
