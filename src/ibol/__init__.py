@@ -71,12 +71,13 @@ def load_skills(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Ski
         return load(run)
 
 
-def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> Any:
+def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = (), trust_method: str | Iterable[str] = ()) -> Any:
     """Load what a run has learned, whatever command made it.
 
     Args:
         run: the directory of a run, or the name of bundled skills.
         trust_env: as in `load_linearizer`.
+        trust_method: modules of methods from outside that may be imported for it, as the run names them.
 
     Returns:
         An agent. Its `kind` is "skills", "linearizer", "policy" (of `ibol sac`) or "controller" (of `ibol downstream`).
@@ -88,5 +89,5 @@ def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> Any:
     from ibol import trust
     from ibol.training.launch import load_agent as load
 
-    with trust.envs(trust_env):
+    with trust.both(trust_env, trust_method):
         return load(run)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ibol.bounds import Count, NonNegative
-from ibol.cli.parsing import TrustEnv, parse
+from ibol.cli.parsing import TrustEnv, TrustMethod, parse, trusting
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Common:
     commands: bool = False
     """Only print a shell command for each missing run, to be called in the experiment's directory."""
     trust_env: TrustEnv = ()
+    trust_method: TrustMethod = ()
     quiet: bool = False
     """Show no progress."""
 
@@ -57,7 +58,6 @@ def paper(argv: list[str]) -> None:
 
 def experiment(argv: list[str]) -> None:
     """`ibol experiment`."""
-    from ibol import trust
     from ibol.experiments.model import read_experiment
 
     @dataclass(frozen=True)
@@ -67,13 +67,13 @@ def experiment(argv: list[str]) -> None:
         common: Common
 
     given = parse(OwnExperiment, argv, "experiment", "An experiment of your own, as 'ibol paper' does the paper's.")
-    with trust.envs(given.common.trust_env):
+    with trusting(given.common):
         found = read_experiment(given.file, given.common.preset, given.common.seeds)
     _carry_out(found, given.common, given.file.stem, only_look=False)
 
 
 def _carry_out(experiment: Any, given: Common, name: str, *, only_look: bool) -> None:
-    from ibol import interrupt, trust
+    from ibol import interrupt
     from ibol.experiments.conduct import Order, check_directory, conduct
     from ibol.experiments.engines.local import cores
     from ibol.experiments.status import commands, status_of
@@ -82,15 +82,22 @@ def _carry_out(experiment: Any, given: Common, name: str, *, only_look: bool) ->
     directory = given.dir or Path("experiments") / f"{name}-{experiment.preset}"
     check_directory(directory)
     if given.commands:
-        with trust.envs(given.trust_env):
+        with trusting(given):
             print("\n".join(commands(experiment, directory)))
         return
     if only_look or given.status:
-        with trust.envs(given.trust_env):
+        with trusting(given):
             show(experiment_table(status_of(experiment, directory, given.jobs or cores()), str(directory)))
         return
     order = Order(
-        directory, given.engine, given.address, given.jobs, given.trust_env, given.checkpoint_minutes, given.quiet
+        directory,
+        given.engine,
+        given.address,
+        given.jobs,
+        given.trust_env,
+        given.trust_method,
+        given.checkpoint_minutes,
+        given.quiet,
     )
     with interrupt.raised():
         try:

@@ -3,14 +3,14 @@
 import contextlib
 import io
 import os
-import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
 import tyro
 
-from ibol import bounds, trust
+from ibol import bounds, outside, trust
 from ibol.cli.help import Help
 from ibol.cli.mistakes import Elsewhere, flattened, mistake
 from ibol.cli.options import options_of
@@ -23,6 +23,14 @@ TrustEnv = Annotated[
         metavar="NAME",
         help="An environment that the runs may use although it is neither one of ibol nor one of Gymnasium, which runs "
         "its code. May be given several times.",
+    ),
+]
+TrustMethod = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(
+        metavar="NAME",
+        help="A method's module that may be imported for the runs, which runs its code; may be given several times.",
     ),
 ]
 
@@ -75,14 +83,26 @@ def parse(
 
 
 def _find_modules_here(given: Any) -> None:
-    """Look for the module of an environment module:function that the user names in the working directory, too.
+    """Look for the modules of environments and methods that the user names in the working directory, too.
 
     It comes last, so that nothing there can stand in the place of an installed module.
     """
     parts = (given, getattr(given, "common", None))
     named = [name for part in parts for name in (getattr(part, "env", ""), *getattr(part, "trust_env", ()))]
-    if any(":" in str(name) for name in named) and os.getcwd() not in sys.path:
+    methods = [name for part in parts for name in getattr(part, "trust_method", ())]
+    if any(":" in str(name) for name in named) or any(map(outside.is_module, methods)):
+        look_here()
+
+
+def look_here() -> None:
+    """Look for modules in the working directory, too; it comes last."""
+    if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
+
+
+def trusting(given: Any) -> AbstractContextManager[None]:
+    """Within it, what the user has given to --trust-env and --trust-method is trusted."""
+    return trust.both(given.trust_env, given.trust_method)
 
 
 def peek(argv: Sequence[str], flag: str, default: str = "") -> str:
@@ -94,11 +114,6 @@ def peek(argv: Sequence[str], flag: str, default: str = "") -> str:
         elif arg == flag and i + 1 < len(argv):
             value = argv[i + 1]
     return value
-
-
-def trust_flag(env: str) -> str:
-    """What a command needs to be given for runs of an environment; nothing for ours and Gymnasium's own."""
-    return "" if trust.is_harmless(env) else f" --trust-env {shlex.quote(env)}"
 
 
 def _check_argument(arg: str, before: str) -> None:

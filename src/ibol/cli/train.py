@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ibol.bounds import Count, NonNegative
-from ibol.cli.parsing import TrustEnv, parse, peek, trust_flag
-from ibol.errors import unknown
+from ibol.cli.parsing import TrustEnv, TrustMethod, look_here, parse, peek, trusting
 
 _ENV = "A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."
 _KEPT = ("--seed", "--run-dir", "--overwrite", "--quiet")
@@ -28,16 +27,22 @@ def train_command(
     """
 
     def run_command(argv: list[str]) -> None:
-        from ibol import presets
+        from ibol import outside, presets
         from ibol.envs import TASKS
         from ibol.envs.settings import EnvSettings
+        from ibol.errors import unknown
         from ibol.training import launch
         from ibol.training.loop import RunSettings
 
         name = command if default_method is None else peek(argv, "--method", default_method)
         methods = launch.discovery_methods()
         if default_method is not None and name not in methods:
-            raise unknown("method", name, methods)
+            if outside.is_module(name):
+                look_here()
+            if not launch.is_method(name):
+                hint = ", or the module of one, such as my_package.my_method"
+                raise unknown("method", name, methods, hint)
+            methods.append(name)
         config_type = launch.find(name).config
         metavar, known = ("TASK", f"One of {', '.join(TASKS)}.") if command == "downstream" else ("ENV", _ENV)
 
@@ -146,8 +151,8 @@ def _other_methods(flag: str, *, name: str, methods: Sequence[str]) -> str:
 
 def resume(argv: list[str]) -> None:
     """`ibol resume`."""
-    from ibol import trust
     from ibol.training import launch
+    from ibol.training.loggers import LogName
 
     @dataclass(frozen=True)
     class Resume:
@@ -159,37 +164,42 @@ def resume(argv: list[str]) -> None:
         """Minutes between checkpoints; 0 saves after every epoch (default: as the run was started)."""
         keep_checkpoints: Count | None = None
         """Number of checkpoints that are kept (default: as the run was started)."""
-        tensorboard: bool | None = None
-        """Also write TensorBoard files (default: as the run was started)."""
+        log: Annotated[tuple[Literal["none", LogName], ...], tyro.conf.UseAppendAction] = ()
+        """Also write metrics there (default: as the run was started); none: nowhere."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         quiet: bool = False
         """Show no progress."""
 
     given = parse(Resume, argv, "resume", "Continue an interrupted run exactly where its last checkpoint stands.")
-    with trust.envs(given.trust_env):
+    with trusting(given):
         run, finished = launch.resume(
             given.run, epochs=given.epochs, quiet=given.quiet, checkpoint_minutes=given.checkpoint_minutes,
-            keep_checkpoints=given.keep_checkpoints, tensorboard=given.tensorboard,
+            keep_checkpoints=given.keep_checkpoints,
+            log=tuple(name for name in given.log if name != "none") if given.log else None,
         )  # fmt: skip
     _say_where(run, finished)
 
 
 def _say_where(run: Any, finished: bool) -> None:
+    from ibol import trust
+
+    flags = trust.flags(run.config["env"], run.method)
     if finished:
         print(f"done: {run.path} holds the policy (checkpoints/) and its curves (metrics.jsonl)")
         print("\n".join(["next:", *(f"  {command}" for command in next_commands(run))]))
     else:
-        trusted = trust_flag(run.config["env"])
-        print(f"stopped and saved; continue with: ibol resume {shlex.quote(str(run.path))}{trusted}")
+        print(f"stopped and saved; continue with: ibol resume {shlex.quote(str(run.path))}{flags}")
         sys.exit(130)
 
 
 def next_commands(run: Any) -> list[str]:
     """What can be done with a finished run, as commands to copy."""
+    from ibol import trust
     from ibol.envs import ROBOTS
     from ibol.page.write import is_built
 
-    path, trusted = shlex.quote(str(run.path)), trust_flag(run.config["env"])
+    path, trusted = shlex.quote(str(run.path)), trust.flags(run.config["env"], run.method)
     named = lambda ending: shlex.quote(f"{run.path.name}{ending}")  # noqa: E731
     commands = [f"ibol evaluate {path}{trusted}"]
     if run.command in ("discover", "linearize"):

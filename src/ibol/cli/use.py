@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from ibol import interrupt, trust
+from ibol import interrupt
 from ibol.bounds import Bins, Count, Natural, NotEmpty
-from ibol.cli.parsing import TrustEnv, parse
+from ibol.cli.parsing import TrustEnv, TrustMethod, parse, trusting
 
 
 def evaluate(argv: list[str]) -> None:
@@ -40,6 +40,7 @@ def evaluate(argv: list[str]) -> None:
         json: Path | None = None
         """Also write all numbers to this file."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace that file if it exists."""
         quiet: bool = False
@@ -48,7 +49,7 @@ def evaluate(argv: list[str]) -> None:
     given = parse(Evaluate, argv, "evaluate", "Measure what runs have learned.")
     if given.json is not None:
         check_free(given.json, overwrite=given.overwrite, flag="--json", endings=(".json",))
-    with trust.envs(given.trust_env):
+    with trusting(given):
         rows = evaluate_runs(
             given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
             seed=given.seed, references=given.references, deterministic=given.deterministic, quiet=given.quiet,
@@ -77,13 +78,14 @@ def plot(argv: list[str]) -> None:
         output: Path = Path("figure.png")
         """The picture to write; its ending (.png, .pdf, .svg) decides the format."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the picture if it exists."""
 
     kinds = "; ".join(f"{name}: {str(draw.__doc__).rstrip('.')}" for name, draw in FIGURES.items())
     given = parse(Plot, argv, "plot", f"Draw a figure of the paper from runs. {kinds}.")
     check_free(given.output, overwrite=given.overwrite, flag="--output")
-    with trust.envs(given.trust_env):
+    with trusting(given):
         plot_runs(given.runs, given.output, given.figure, given.options)
     print(f"written to {given.output}")
 
@@ -112,6 +114,7 @@ def video(argv: list[str]) -> None:
         deterministic: bool = False
         """The most likely goals or actions of the skill policy instead of samples."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the file if it exists."""
         quiet: bool = False
@@ -120,7 +123,7 @@ def video(argv: list[str]) -> None:
     about = f"Film what a run has learned. --latents: {EIGHT!r}, {GRID!r}, or values."
     given = parse(Video, argv, "video", about)
     check_film(given.output, size=given.size, frames_per_second=given.frames_per_second, overwrite=given.overwrite)
-    with trust.envs(given.trust_env), interrupt.raised():
+    with trusting(given), interrupt.raised():
         episodes = load_episodes(
             given.run, given.latents, steps=given.steps, seed=given.seed, deterministic=given.deterministic
         )
@@ -142,13 +145,14 @@ def page(argv: list[str]) -> None:
         output: Path = Path("skills.html")
         """The page to write."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the page if it exists."""
 
     about = "Write one HTML file in which the robot moves in 3-D and you choose the skill; it opens from disk."
     given = parse(Page, argv, "page", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".html", ".htm"))
-    with trust.envs(given.trust_env):
+    with trusting(given):
         write_page(given.runs, given.output)
     print(f"written to {given.output}: open it in a browser")
 
@@ -171,6 +175,7 @@ def report(argv: list[str]) -> None:
         seed: Natural = 0
         """Seed of latents and initial states."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the page if it exists."""
         quiet: bool = False
@@ -179,7 +184,7 @@ def report(argv: list[str]) -> None:
     about = "Write one HTML page about runs, which opens from disk: settings, curves, numbers, skills, films."
     given = parse(Report, argv, "report", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".html", ".htm"))
-    with trust.envs(given.trust_env), interrupt.raised():
+    with trusting(given), interrupt.raised():
         write_report(
             given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed,
             quiet=given.quiet,
@@ -189,26 +194,30 @@ def report(argv: list[str]) -> None:
 
 def export(argv: list[str]) -> None:
     """`ibol export`."""
-    from ibol.export.files import FORMATS, check_directory, export_agent
+    from ibol.export.files import FORMATS, METRICS, check_directory, export_agent
 
-    choices: Any = Literal[tuple(FORMATS)]
+    choices: Any = Literal[(*FORMATS, METRICS)]
 
     @dataclass(frozen=True)
     class Export:
         run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|RUN")]
-        """A run of 'ibol discover' or 'ibol linearize', bundled skills, or linearizer:NAME."""
+        """A run of 'ibol discover' or 'ibol linearize', bundled skills, or linearizer:NAME; for csv any run."""
         output: Annotated[Path, tyro.conf.arg(metavar="DIR")]
         """The directory to write to."""
         format: choices = "onnx"
         """What is written."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Write to a directory that is not empty and replace an earlier export; other files there stay."""
 
     kinds = "; ".join(f"{name}: {form.summary}" for name, form in FORMATS.items())
-    given = parse(Export, argv, "export", f"Write skills for programs that have neither ibol nor JAX. {kinds}.")
+    about = (
+        f"Write skills for programs that have neither ibol nor JAX, or metrics. {kinds}; csv: metrics, a row an epoch."
+    )
+    given = parse(Export, argv, "export", about)
     check_directory(given.output, overwrite=given.overwrite)
-    with trust.envs(given.trust_env):
+    with trusting(given):
         written = export_agent(given.run, given.output, given.format, overwrite=given.overwrite)
     print(f"written to {given.output}: {', '.join(written)}")
 
@@ -229,6 +238,7 @@ def imitation_set(argv: list[str]) -> None:
         seed: Natural = 0
         """Seed of latents, initial states and samples."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the file if it exists."""
         quiet: bool = False
@@ -237,7 +247,7 @@ def imitation_set(argv: list[str]) -> None:
     about = "Write the paths of random skills to a file, for the task half_cheetah_imitation to follow."
     given = parse(ImitationSet, argv, "imitation-set", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".safetensors",))
-    with trust.envs(given.trust_env):
+    with trusting(given):
         count = make_imitation_set(
             given.runs, given.output, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
         )
