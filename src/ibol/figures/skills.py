@@ -14,6 +14,7 @@ from ibol.errors import IbolError
 from ibol.figures.common import save
 from ibol.skills.latents import COLOUR_RANGE, COLOUR_SCALE, Prior
 
+LOCATION_AXES = ("x (m)", "y (m)")
 _MANY = 200
 
 
@@ -26,6 +27,7 @@ class SkillPicture:
     paths: NDArray[np.float32]  # (N, T + 1, 1 or 2), the locations
     prior: Prior  # of the latents
     random: bool = True  # random latents have no order of their own
+    axes: tuple[str, str] = LOCATION_AXES
 
 
 def latent_colours(latents: NDArray[np.float32], prior: Prior) -> NDArray[np.float32]:
@@ -63,7 +65,7 @@ def plot_skill_rows(
 
 def _plane(axes: Axes, panel: SkillPicture, reach: float) -> None:
     _draw(axes, list(panel.paths), latent_colours(panel.latents, panel.prior), [0.7])
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="x (m)", ylabel="y (m)")
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel=panel.axes[0], ylabel=panel.axes[1])
 
 
 def _rows(axes: Axes, panel: SkillPicture, reach: float) -> None:
@@ -77,7 +79,7 @@ def _rows(axes: Axes, panel: SkillPicture, reach: float) -> None:
     pieces = np.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(-1, 2, 2)
     colours = np.repeat(latent_colours(panel.latents, panel.prior)[order], steps, axis=0)
     _draw(axes, list(pieces), colours, list(np.tile(np.linspace(0.2, 1.2, steps), len(x))))
-    axes.set(xlim=(-reach, reach), ylim=(-1, len(x)), xlabel="x (m)", yticks=[])
+    axes.set(xlim=(-reach, reach), ylim=(-1, len(x)), xlabel=panel.axes[0], yticks=[])
 
 
 def _draw(axes: Axes, lines: list[NDArray[np.float32]], colours: NDArray[np.float32], widths: list[float]) -> None:

@@ -12,7 +12,10 @@ _PAPER, _GRID, _INK = (250, 250, 248), (226, 228, 230), (110, 116, 122)
 
 
 class Chart:
-    """Draws paths (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale, with goals if there are any."""
+    """Draws paths (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale, with goals if there are any.
+
+    `unit` is that of both axes; a `title` stands at the lower edge.
+    """
 
     def __init__(
         self,
@@ -22,6 +25,9 @@ class Chart:
         height: int,
         seconds: float,
         goals: NDArray[np.floating] | None = None,
+        *,
+        unit: str = "m",
+        title: str = "",
     ) -> None:
         steps, count = paths.shape[1], len(paths)
         paths = paths if goals is None else np.concatenate([paths, goals])
@@ -35,7 +41,7 @@ class Chart:
             points = paths
             low, high = points.min(axis=(0, 1)), points.max(axis=(0, 1))
             self._scale = np.full(2, 0.82 * float((np.array([width, height]) / np.maximum(high - low, 1e-3)).min()))
-        self._size = (width, height)
+        self._size, self._unit, self._title = (width, height), unit, title
         self._middle = (low + high) / 2
         self._pixels, self._goals = np.split(self._place(points), [count])
         self._colours = [tuple(round(255 * float(value)) for value in colour) for colour in colours]
@@ -63,7 +69,7 @@ class Chart:
         return _FINE * np.stack([self._size[0] / 2 + x, self._size[1] / 2 - y], axis=-1)
 
     def _grid(self, dims: int) -> Pictures.Image:
-        """Lines at round numbers, with metres along x."""
+        """Lines at round numbers, with the unit along x."""
         width, height = self._size
         picture = Pictures.new("RGB", (_FINE * width, _FINE * height), _PAPER)
         pen, font = ImageDraw.Draw(picture), ImageFont.load_default(_FINE * max(9, width // 26))
@@ -78,7 +84,10 @@ class Chart:
                 ends = ((at, 0), (at, _FINE * height)) if axis == 0 else ((0, at), (_FINE * width, at))
                 pen.line(ends, fill=_GRID, width=_FINE * (2 if number == 0 else 1))
                 if axis == 0 and 0.08 < at / (_FINE * width) < 0.92:
-                    pen.text((at, _FINE * (height - 6)), f"{number + 0.0:g} m", _INK, font, anchor="ms")
+                    pen.text((at, _FINE * (height - 6)), f"{number + 0.0:g} {self._unit}", _INK, font, anchor="ms")
+        if self._title:
+            small = ImageFont.load_default(_FINE * max(8, width // 34))
+            pen.text((_FINE * width / 2, _FINE * (height - 10 - max(9, width // 26))), self._title, _INK, small, "ms")
         return picture
 
 

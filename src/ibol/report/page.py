@@ -11,6 +11,7 @@ from typing import Any
 
 from ibol import zoo
 from ibol.errors import IbolError
+from ibol.evaluation.directions import shared_directions
 from ibol.evaluation.loading import LoadedRun, load_runs
 from ibol.evaluation.runs import evaluate_runs
 from ibol.films.episodes import episodes_of
@@ -41,6 +42,8 @@ def write_report(
     drawn = {run for run in runs if drawable(run)}
     measured = [run for run in runs if run in drawn or run.kind == "policy"]
     rows = evaluate_runs(measured, trajectories=trajectories, seed=seed, quiet=quiet) if measured else []
+    with_skills = [run for run in drawn if run.kind == "skills"]
+    along = shared_directions(with_skills, trajectories=trajectories, seed=seed)
     data: dict[str, Any] = {
         "curves": CURVES,
         "runs": [
@@ -48,7 +51,11 @@ def write_report(
                 "name": name,
                 "env": run.directory.config["env"],
                 "curves": curves(run.directory.metrics()),
-                "pictures": pictures_of(run, trajectories=trajectories, seed=seed) if run in drawn else [],
+                "pictures": (
+                    pictures_of(run, trajectories=trajectories, seed=seed, along=along.get(run.path))
+                    if run in drawn
+                    else []
+                ),
             }
             for name, run in zip(names, runs, strict=True)
         ],
