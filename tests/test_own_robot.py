@@ -326,7 +326,7 @@ def test_a_linearizer_brings_its_robot_to_discover(fresh: Path) -> None:
 
 def test_another_robot_of_that_name_is_told_apart(fresh: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = fresh / "linearizer" / "robot"
-    (kept / "model.xml").write_text((kept / "model.xml").read_text().replace('kp="14"', 'kp="15"'))
+    (kept / "model.xml").write_text((kept / "model.xml").read_text().replace('kp="20"', 'kp="15"'))
     assert "is not the hexapod@" in fails(capsys, "evaluate", fresh / "linearizer")
 
 

@@ -35,7 +35,7 @@ def envs(argv: list[str]) -> None:
     @dataclass(frozen=True)
     class Envs:
         robot: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = ""
-        """The TOML file of an own robot, or a robot's name: say what is known of it (default: list all environments)."""
+        """The TOML file of an own robot, or a robot's name: what is known of it (default: list all)."""
         all: bool = False
         """Show the Gymnasium ids, too."""
 

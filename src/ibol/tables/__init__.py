@@ -56,7 +56,7 @@ def envs_table(*, everything: bool = False) -> Sheet:
         about = [name, entry.summary] if everything else [entry.summary]
         table.add(name, str(state), str(action), str(entry.horizon), location, *about)
     table.notes = [
-        "A Gymnasium id, module:function that makes a Gymnasium environment, or the TOML file of an own robot works, too.",
+        "A Gymnasium id, module:function that makes a Gymnasium environment, or an own robot (a TOML file) works, too.",
         *(
             []
             if everything
