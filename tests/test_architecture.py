@@ -13,7 +13,8 @@ SOURCE = ROOT / "src" / "ibol"
 ANYWHERE = ["errors", "bounds", "memory", "outside", "trust", "interrupt", "seeding", "gl", "cache"]
 ROOMS = [
     "zoo", "runs", "envs", "nn", "learners", "presets", "training", "linearizer", "skills", "metrics", "figures",
-    "methods", "downstream", "evaluation", "films", "report", "page", "export", "experiments", "tables", "cli",
+    "methods", "downstream", "evaluation", "films", "report", "page", "export", "experiments", "doctor", "tables",
+    "cli",
 ]  # fmt: skip
 ORDER = [*ANYWHERE, *ROOMS]
 

@@ -43,6 +43,7 @@ ILLUSTRATIONS = {
     "ibol evaluate runs/steps --trust-method skill_steps.steps": "test_outside_methods.py does",
     "ibol normalize NAME --update": "writes into the package",
     "ibol discover half_cheetah --linearizer RUN": "RUN is a linearizer's",
+    "ibol completion bash > ibol-completion.bash": "test_terminal.py does",
     "ibol downstream TASK": "the command's name with its argument",
     "ibol experiment FILE": "docs/guides/experiments.md has one",
     "ibol plot --figure curves": "an option, without the runs",
@@ -149,7 +150,7 @@ def prepared(line: str, tiny_run: Callable[[str], Path]) -> list[str]:
         elif word.startswith("runs/") and words[number - 1] != "--run-dir" and not glob.glob(word):
             shutil.copytree(tiny_run("half_cheetah"), word.replace("*", "0"))
     words = [name for word in words for name in (sorted(glob.glob(word)) if "*" in word else [word])]
-    if "--help" in words:
+    if {"--help", "--help-all"} & set(words):
         return words
     if command == "discover":
         return [*words, *tiny(words[words.index("--method") + 1] if "--method" in words else "ibol")]
@@ -227,7 +228,7 @@ def test_a_page_does_what_it_says(
         if words[0] == "page" and not (ASSETS / "page.js").is_file():  # 'make web' needs node
             continue
         print(f"{line!r} as {words}")
-        with contextlib.suppress(*([SystemExit] if "--help" in words else [])):
+        with contextlib.suppress(*([SystemExit] if {"--help", "--help-all"} & set(words) else [])):
             train_once(words, tmp_path_factory) if is_the_same_everywhere(words) else call(*words)
 
     known: dict[str, Any] = {"MyArm": lambda: None, "my_function": lambda goals: goals}

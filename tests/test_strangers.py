@@ -149,6 +149,7 @@ LINKS = [
     ("config.json", None), ("pictures", "folder"), ("pictures/epoch-000003.png", "file"), ("checkpoints", "folder"),
     ("checkpoints/.epoch-0000000003.safetensors.tmp", "file"), ("checkpoints/epoch-0000000003.safetensors", "file"),
     ("evaluation", "folder"), ("skills", "folder"), ("tensorboard", "folder"), ("linearizer.safetensors", "file"),
+    ("wandb", "folder"), ("loggers.json", "file"),
 ]  # fmt: skip
 
 

@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
-from ibol import trust
-from ibol.envs import make
 from ibol.errors import IbolError
 
-__version__ = "0.1.0"
+if TYPE_CHECKING or not interrupt.is_command_line():  # a command imports what it needs when it needs it
+    import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
+    from ibol.envs import make
+
+__version__ = "0.2.0"
 __all__ = ["IbolError", "__version__", "load_agent", "load_linearizer", "load_skills", "make"]
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def load_linearizer(source: str | Path, *, trust_env: str | Iterable[str] = ()) 
     Raises:
         IbolError: there is none of that name, or the file is damaged.
     """
+    from ibol import trust
     from ibol.linearizer.policy import load_linearizer as load
 
     with trust.envs(trust_env):
@@ -62,6 +64,7 @@ def load_skills(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Ski
     Raises:
         IbolError: there are none of that name, or no checkpoint is good.
     """
+    from ibol import trust
     from ibol.skills.policy import load_skills as load
 
     with trust.envs(trust_env):
@@ -83,6 +86,7 @@ def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = (), trust_me
     Raises:
         IbolError: there is no such run, or no checkpoint is good.
     """
+    from ibol import trust
     from ibol.training.launch import load_agent as load
 
     with trust.both(trust_env, trust_method):

@@ -20,15 +20,16 @@ class Common:
     dir: Path | None = None
     """Where runs and results are kept (default: experiments/ and a name made of the experiment and its preset)."""
     seeds: Count | None = None
-    """So many seeds, and at most so many linearizers, where an entry compares several (default: as the entry says)."""
+    """Number of seeds, and largest number of linearizers, where an entry compares several (default: as the entry
+    says)."""
     engine: Literal["local", "ray"] = "local"
     """What trains: processes of this machine, or a Ray cluster (needs the extra: pip install 'ibol[ray]')."""
     address: str | None = None
     """With --engine ray: the cluster's address; auto is the one that runs on this machine (default: start one)."""
     jobs: Count | None = None
-    """Runs at a time, each on one core (default: one for each core)."""
+    """Runs that are trained at the same time, each on one core (default: one for each core)."""
     checkpoint_minutes: NonNegative = 5.0
-    """Time between checkpoints of new runs: what a machine that dies can cost."""
+    """Minutes between checkpoints of new runs: so much training is lost at most when a machine fails."""
     status: bool = False
     """Only say what is there and what is missing."""
     commands: bool = False

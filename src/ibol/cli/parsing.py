@@ -1,5 +1,7 @@
 """Parsing, for all commands."""
 
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -9,6 +11,9 @@ from typing import Annotated, Any
 import tyro
 
 from ibol import bounds, outside, trust
+from ibol.cli.help import Help
+from ibol.cli.mistakes import Elsewhere, flattened, mistake
+from ibol.cli.options import options_of
 from ibol.errors import IbolError
 
 TrustEnv = Annotated[
@@ -16,8 +21,8 @@ TrustEnv = Annotated[
     tyro.conf.UseAppendAction,
     tyro.conf.arg(
         metavar="NAME",
-        help="An environment that may be made for the runs although it is neither ours nor Gymnasium's own, which runs "
-        "its code; may be given several times.",
+        help="An environment that the runs may use although it is neither one of ibol nor one of Gymnasium, which runs "
+        "its code. May be given several times.",
     ),
 ]
 TrustMethod = Annotated[
@@ -30,13 +35,48 @@ TrustMethod = Annotated[
 ]
 
 
-def parse(kind: Any, argv: Sequence[str], command: str, description: str, default: Any = None) -> Any:
-    """Parse with tyro; the flags of nested settings carry no prefix."""
+class HelpAsked(Exception):
+    """The command line asks for help, which `help` has; `everything` is for `--help-all`."""
+
+    def __init__(self, help: Help, *, everything: bool) -> None:
+        super().__init__(help.command)
+        self.help, self.everything = help, everything
+
+
+def parse(
+    kind: Any,
+    argv: Sequence[str],
+    command: str,
+    description: str,
+    default: Any = None,
+    *,
+    first: Sequence[str] = (),
+    examples: Sequence[str] = (),
+    elsewhere: Elsewhere = lambda flag: "",
+) -> Any:
+    """Parse with tyro; the flags of nested settings carry no prefix.
+
+    `first` are the flags that the help shows first, `examples` commands for it, and `elsewhere` says of a flag that
+    this command does not have where it belongs.
+    """
+    if asked := {"-h", "--help", "--help-all"} & set(argv):
+        options = tuple(options_of(kind, default))
+        raise HelpAsked(
+            Help(command, description, options, tuple(first), tuple(examples)), everything="--help-all" in asked
+        )
     for i, arg in enumerate(argv):
         _check_argument(arg, argv[i - 1] if i else "")
-    options = {} if default is None else {"default": default}
-    config = (tyro.conf.OmitArgPrefixes,)
-    given = tyro.cli(kind, args=argv, prog=f"ibol {command}", description=description, config=config, **options)
+    defaults = {} if default is None else {"default": default}
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            given = tyro.cli(
+                kind, args=argv, prog=f"ibol {command}", description=description, config=(tyro.conf.OmitArgPrefixes,),
+                **defaults,
+            )  # fmt: skip
+    except SystemExit:
+        options_here = options_of(kind, default)
+        raise mistake(argv, command, options_here, elsewhere) or flattened(said.getvalue(), command) from None
     bounds.check(given, flags=True)
     _find_modules_here(given)
     return given

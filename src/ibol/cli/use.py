@@ -26,17 +26,19 @@ def evaluate(argv: list[str]) -> None:
         trajectories: Count = 2000
         """Random latents of skills, and random goals for the state coverage of a linearizer."""
         bins: Annotated[tuple[Bins, ...], NotEmpty()] = (32,)
-        """Bins of each dimension for the information that latents carry; several numbers make a sweep."""
+        """Bins of each dimension for the information of latents; several numbers measure with each of them."""
         sepin_k: Count = 1
         """How many of the most separable latent dimensions SEPIN@k is the mean of."""
         references: bool = True
-        """Measure each run's untrained policy and random goals, too."""
+        """Measure each run's initial policy and random goals, too."""
         deterministic: bool = False
         """Skills act by the mode of their policy instead of samples of it."""
         seed: Natural = 0
-        """Decides latents, goals and initial states."""
+        """Seed of latents, goals and initial states."""
+        all: bool = False
+        """Show all measures instead of the important ones."""
         json: Path | None = None
-        """Also write the numbers to this file."""
+        """Also write all numbers to this file."""
         trust_env: TrustEnv = ()
         trust_method: TrustMethod = ()
         overwrite: bool = False
@@ -52,8 +54,7 @@ def evaluate(argv: list[str]) -> None:
             given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
             seed=given.seed, references=given.references, deterministic=given.deterministic, quiet=given.quiet,
         )  # fmt: skip
-    for table in evaluation_tables(rows):
-        show(table)
+    show(*evaluation_tables(rows, everything=given.all))
     if given.json is not None:
         write_json(rows, given.json)
 
@@ -73,7 +74,7 @@ def plot(argv: list[str]) -> None:
         options: PlotOptions
         """What the figure shows."""
         figure: choices = "trajectories"
-        """Which figure."""
+        """The figure to draw."""
         output: Path = Path("figure.png")
         """The picture to write; its ending (.png, .pdf, .svg) decides the format."""
         trust_env: TrustEnv = ()
@@ -81,8 +82,8 @@ def plot(argv: list[str]) -> None:
         overwrite: bool = False
         """Replace the picture if it exists."""
 
-    kinds = "; ".join(f"{name}: {draw.__doc__}" for name, draw in FIGURES.items())
-    given = parse(Plot, argv, "plot", f"Draw a figure of the paper from runs. {kinds}")
+    kinds = "; ".join(f"{name}: {str(draw.__doc__).rstrip('.')}" for name, draw in FIGURES.items())
+    given = parse(Plot, argv, "plot", f"Draw a figure of the paper from runs. {kinds}.")
     check_free(given.output, overwrite=given.overwrite, flag="--output")
     with trusting(given):
         plot_runs(given.runs, given.output, given.figure, given.options)
@@ -103,13 +104,13 @@ def video(argv: list[str]) -> None:
         output: Path = Path("film.mp4")
         """The file to write: a film (.mp4, .gif), or a strip of moments (.png)."""
         frames_per_second: float = 20.0
-        """Frames of a second, which is a second of the simulation."""
+        """Frames for each second of the simulation, which is a second of the film."""
         size: int = 320
         """Width of a tile in pixels."""
         steps: Count | None = None
         """Show only so many steps (default: whole episodes)."""
         seed: Natural = 0
-        """Decides initial states and samples."""
+        """Seed of initial states and samples."""
         deterministic: bool = False
         """The most likely goals or actions of the skill policy instead of samples."""
         trust_env: TrustEnv = ()
@@ -172,7 +173,7 @@ def report(argv: list[str]) -> None:
         trajectories: Count = 500
         """Random latents of skills to measure and draw."""
         seed: Natural = 0
-        """Decides latents and initial states."""
+        """Seed of latents and initial states."""
         trust_env: TrustEnv = ()
         trust_method: TrustMethod = ()
         overwrite: bool = False
@@ -180,7 +181,7 @@ def report(argv: list[str]) -> None:
         quiet: bool = False
         """Show no progress."""
 
-    about = "Put all about runs into one HTML page that opens from disk: settings, curves, numbers, skills, films."
+    about = "Write one HTML page about runs, which opens from disk: settings, curves, numbers, skills, films."
     given = parse(Report, argv, "report", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".html", ".htm"))
     with trusting(given), interrupt.raised():
@@ -235,7 +236,7 @@ def imitation_set(argv: list[str]) -> None:
         trajectories: Count = 1000
         """Random skills of each run."""
         seed: Natural = 0
-        """Decides latents, initial states and samples."""
+        """Seed of latents, initial states and samples."""
         trust_env: TrustEnv = ()
         trust_method: TrustMethod = ()
         overwrite: bool = False
@@ -243,7 +244,7 @@ def imitation_set(argv: list[str]) -> None:
         quiet: bool = False
         """Show no progress."""
 
-    about = "Keep the paths of random skills, for half_cheetah_imitation to follow."
+    about = "Write the paths of random skills to a file, for the task half_cheetah_imitation to follow."
     given = parse(ImitationSet, argv, "imitation-set", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".safetensors",))
     with trusting(given):

@@ -54,7 +54,7 @@ class DiscoveryConfig(TrainingConfig):
     """Settings that every method of skill discovery has."""
 
     linearizer: str = "bundled"
-    """What the skills stand on: bundled, bundled:1 (its second seed), a run of 'ibol linearize', or none."""
+    """The linearizer below the skills: bundled, bundled:1 (its second seed), a run of 'ibol linearize', or none."""
     latent_dim: Count = 2
     """Dimensions d of the latent z."""
     encoder_sees: Sees = "all"
@@ -64,11 +64,11 @@ class DiscoveryConfig(TrainingConfig):
     distortion: Literal["none", "squeeze_y"] = "none"
     """A distortion of the goals' x-y plane below the policies."""
     latent_weight: NonNegative = 1.0
-    """How many times larger than those for the state the policies' first weights for the latent start: two latents
-    among many state dimensions have little influence otherwise."""
+    """Factor of the policies' initial weights for the latent, relative to those for the state: two latents among many
+    state dimensions have little influence otherwise."""
     concentration: NonNegative = 0.0
-    """What the policies' raw Beta parameters start from: at 0 near Beta(1.74, 1.74), deviating by 0.47, at 8 near
-    Beta(9, 9), deviating by 0.23."""
+    """Initial value of the policies' raw Beta parameters: 0 is near Beta(1.74, 1.74) with standard deviation 0.47, 8
+    near Beta(9, 9) with 0.23."""
     normalizer: Literal["ema", "fixed"] = "ema"
     """How states are normalised: a moving average, or fixed statistics of random actions."""
     evaluate_every: Natural = 100

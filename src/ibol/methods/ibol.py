@@ -58,17 +58,17 @@ class IBOLConfig(PolicyGradientConfig):
     """Settings of IBOL; the preset gives the defaults."""
 
     alpha: NonNegative = 1.0
-    """Weight of the marginal term: how varied the sampling policy's goals are."""
+    """Weight of the marginal term: the diversity of the sampling policy's goals."""
     beta: NonNegative = 1e-2
     """Weight of the compression term, the bottleneck."""
     lambda_: Annotated[NonNegative, tyro.conf.arg(name="lambda")] = 2.0
     """Weight of the auxiliary term, which ties the latent to the sampling policy's u."""
     recent_epochs: Count = 1
-    """Epochs whose trajectories encoder and skill policy learn from, so that they do not overfit a single one; the
-    sampling policy learns from the last one."""
+    """Epochs whose trajectories the encoder and the skill policy learn from, so that they do not overfit a single one.
+    The sampling policy learns from the last one."""
     final_steps: Natural = 0
-    """Gradient steps of encoder and skill policy alone at the end of the last epoch, when the sampling policy has come
-    to rest; the learning rate starts anew and decays linearly to a hundredth."""
+    """Gradient steps of the encoder and the skill policy alone at the end of the last epoch, when the sampling policy
+    no longer changes. Their learning rate starts anew and decays linearly to a hundredth."""
     final_epochs: Count = 1
     """Epochs whose trajectories these steps learn from."""
     latent_samples: Count = 16
@@ -86,11 +86,11 @@ class IBOLConfig(PolicyGradientConfig):
     marginal_once: bool = False
     """Estimate the marginal term once in an epoch instead of at each gradient step."""
     use_u: bool = True
-    """Let the sampling policy see u; otherwise it remembers its states instead (the paper's ablation without u)."""
+    """Let the sampling policy see u. Without u it remembers its past states (the paper's ablation)."""
     pathwise: Literal["nothing", "goals", "states"] = "nothing"
-    """What reaches the sampling policy through its own goals (reparameterised) instead of the policy gradient: 'goals'
-    imitation and marginal, 'states' also what follows from the states, by a linear model of how they answer to goals.
-    Without u always nothing."""
+    """Terms whose gradient reaches the sampling policy through its own reparameterised goals instead of by the policy
+    gradient: 'goals' imitation and marginal, 'states' also what follows from the states, by a linear model of their
+    response to goals. Without u always nothing."""
 
 
 class Networks(eqx.Module):

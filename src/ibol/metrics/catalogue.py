@@ -153,7 +153,7 @@ _ALL = (
         "mean logged return while exploring over the last tenth of the epochs, at most the paper's 100", "higher",
     ),
     Metric("final_return", "task", "return of the controller's mode in the last logged evaluation", "higher"),
-    Metric("untrained_distance", "task", "distance to the goal in the evaluation before training", "", "m"),
+    Metric("untrained_distance", "task", "distance to the goal before training", "", "m", "initial distance"),
     Metric("final_distance", "task", "distance to the goal in the last logged evaluation", "lower", "m"),
     # What training logs and shows whether it learns.
     Metric("objective", "training", "the method's own objective", "higher"),

@@ -26,15 +26,15 @@ class RunSettings:
     """How a run is kept, whatever it trains."""
 
     seed: Natural = 0
-    """Decides every random number of the run."""
+    """Seed of all random numbers of the run."""
     run_dir: Path | None = None
     """Where the run is kept (default: runs/ and a name made of the command, environment, preset and seed)."""
     overwrite: bool = False
     """Replace the run that the directory already holds."""
     checkpoint_minutes: NonNegative = 5.0
-    """Time between checkpoints; 0 saves after every epoch."""
+    """Minutes between checkpoints; 0 saves after every epoch."""
     keep_checkpoints: Count = 2
-    """How many of the last checkpoints are kept."""
+    """Number of checkpoints that are kept."""
     log: Annotated[tuple[LogName, ...], tyro.conf.UseAppendAction] = ()
     """Also write metrics, settings and pictures for TensorBoard, Weights & Biases (offline unless WANDB_MODE=online) or
     MLflow, each of which needs its extra (pip install 'ibol[wandb]'); may be given several times."""
