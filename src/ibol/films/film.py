@@ -56,7 +56,7 @@ def write_film(
     kind = output.suffix.lower()
     partial = output.with_name(f".{output.stem}.partial{kind}")
     try:
-        with _painter(episodes, width, height) as draw:
+        with _painter(episodes, width, height, smooth=kind == ".png") as draw:
             if kind == ".png":
                 Pictures.fromarray(_strip(episodes, draw, quiet)).save(partial)
             else:
@@ -75,7 +75,7 @@ def frame_steps(episodes: Episodes, frames_per_second: float) -> list[int]:
 
 
 @contextlib.contextmanager
-def _painter(episodes: Episodes, width: int, height: int) -> Iterator[Draw]:
+def _painter(episodes: Episodes, width: int, height: int, *, smooth: bool) -> Iterator[Draw]:
     """How one tile is drawn: a robot on its stage, anything else as a point that moves."""
     robot = ROBOTS.get(episodes.env)
     if robot is None:
@@ -83,7 +83,7 @@ def _painter(episodes: Episodes, width: int, height: int) -> Iterator[Draw]:
         yield lambda i, step: chart.draw(step, i)
         return
     goals = episodes.goals
-    with Stage(robot, width, height) as stage:
+    with Stage(robot, width, height, smooth=smooth) as stage:
         yield lambda i, step: stage.draw(
             episodes.states[i, : step + 1], episodes.colours[i], None if goals is None else goals[i, step]
         )
