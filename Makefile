@@ -1,6 +1,7 @@
 # make skills  sets up a virtual environment and runs the main job
 # make test    sets up a virtual environment and passes the tests
 # make web     builds the page that 'ibol page' writes; needs node and npm
+# make docs    builds the documentation site, build/site/index.html
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 COMPILE_FAST := --xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true \
 	--xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false
 
-.PHONY: skills test check format system web web-test web-if-possible
+.PHONY: docs skills test check format system web web-test web-if-possible
 PAGE := src/ibol/page/assets/page.js
 WEB := web/build.mjs web/package-lock.json $(wildcard web/src/*)
 
@@ -38,6 +39,9 @@ web-if-possible:
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web || echo "could not build the page: going on without it"; \
 	else echo "there is no npm to build the page with: going on without it"; fi
 
+docs: $(VENV)/.installed-docs
+	$(BIN)/python tools/build_docs.py
+
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,4 +61,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@

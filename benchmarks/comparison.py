@@ -6,7 +6,7 @@ to all runs of an environment, so all that is to be compared belongs into one ca
     for seed in 0 1; do for method in ibol diayn valor dads; do
         ibol discover half_cheetah --method $method --linearizer bundled:$seed --seed $seed
     done; done
-    python benchmarks/comparison.py runs/*-fast-seed? --json benchmarks/results/comparison.json --figures docs/methods
+    python benchmarks/comparison.py RUN... --json benchmarks/results/comparison.json --figures docs/background
 
 leaves `comparison.json`, and as pictures `comparison.png` (rows of environments, columns of methods, one run each) and
 `objectives.png` (each baseline's own objective over its training, next to what a random policy has).

@@ -31,12 +31,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ibol.evaluation.skills import COVERING, accuracy_trajectories
+from ibol.evaluation.skills import accuracy_trajectories
 from ibol.experiments.cells import SET, Cell, with_needs
 from ibol.experiments.costs import name_of
 from ibol.experiments.engines.work import one_core, peak_memory
 from ibol.experiments.model import paper_experiment
 from ibol.experiments.states import can_be_measured
+from ibol.metrics.coverage import COVERING
 from report import write_json
 
 EPOCHS = 3

@@ -1,4 +1,4 @@
-"""The reporting runs of the `fast` presets: linearizer 1, seed 10, once, by the protocol in docs/methods/protocol.md.
+"""The reporting runs of the `fast` presets: linearizer 1, seed 10, once (rules: docs/background/protocol.md).
 
     python benchmarks/reporting.py ant half_cheetah --dir DIR --json benchmarks/results/reporting.json
 

@@ -1,12 +1,12 @@
-"""The tuning of the `fast` presets of skill discovery, by the protocol in docs/methods/protocol.md.
+"""The tuning of the `fast` presets of skill discovery, by the protocol in docs/background/protocol.md.
 
     python benchmarks/tune.py train ant ibol --dir DIR        # every try of a method on a robot that has no row yet
     python benchmarks/tune.py choose                          # all rows, and what the criterion chooses from them
     python benchmarks/tune.py ablate half_cheetah --dir DIR   # objective and optimiser apart
 
-`tuning/candidates.toml` has the settings. A try is a run of 'ibol discover' in DIR, resumed where it stopped, then
-measured; its row goes to `tuning/ENV.json`, that of an ablation to `results/ablations.json`. Several of these commands
-can run side by side.
+`tuning/candidates.toml` has the settings; `ant_raw` is Ant without a linearizer. A try is a run of 'ibol discover' in
+DIR, resumed where it stopped, then measured; its row goes to `tuning/ENV.json`, that of an ablation to
+`results/ablations.json`. Several of these commands can run side by side.
 """
 
 import argparse
@@ -32,23 +32,27 @@ TUNING = Path(__file__).parent / "tuning"
 ABLATIONS = Path(__file__).parent / "results" / "ablations.json"
 SCORES = (
     "neighbour_information", "neighbour_sepin@1", "accuracy", "spread", "distance", "coverage", "smallest_sector",
-    "lowest", "highest",
+    "unit_coverage", "lowest", "highest",
 )  # fmt: skip
 METHODS = ("ibol", "diayn", "valor", "dads", "edl", "sectar", "metra", "lsd", "csd", "csf")
 Row = dict[str, Any]
 
 
 class Try:
-    """One setting of a method on a robot: one of the candidates, or the first of them with what an ablation changes."""
+    """One setting of a method on a robot: one of the candidates, or the first of them with what an ablation changes.
 
-    def __init__(self, env: str, method: str, number: int | str) -> None:
-        self.env, self.method, self.number = env, method, number
-        self.protocol, own = candidates()["protocol"], candidates()[env]
+    `table` is the robot's in `candidates.toml`; one that is not called as its robot names it by `env`.
+    """
+
+    def __init__(self, table: str, method: str, number: int | str) -> None:
+        self.table, self.method, self.number = table, method, number
+        self.protocol, own = candidates()["protocol"], candidates()[table]
+        self.env = own.get("env", table)
         self.trajectories = own["trajectories"]
         base = presets.values(method, "fast", "all", alone=True)  # the robots' own parts are the outcome of the tries
         ablated = isinstance(number, str)
         self.changed = {**own[method][0], **ablations()[method][number]} if ablated else own[method][number]
-        settings = {**base, **own["common"], **self.changed, "linearizer": self.protocol["linearizer"]}
+        settings = {**base, "linearizer": self.protocol["linearizer"], **own["common"], **self.changed}
         tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
         self.settings = dataclasses.asdict(find(method).config(**tuples))
 
@@ -57,7 +61,7 @@ class Try:
         """What its run is called; an ablation that changes nothing is the first candidate."""
         same = isinstance(self.number, str) and not ablations()[self.method][self.number]
         words = "-".join(re.findall(r"\w+", "0" if same else str(self.number)))
-        return f"{self.env}-{self.method}-{words}"
+        return f"{self.table}-{self.method}-{words}"
 
     def command(self) -> list[str]:
         """Every setting by its flag: presets may change later, and this stays what it is."""
@@ -81,7 +85,7 @@ class Try:
             "try": self.number,
             "command": " ".join(self.command()),
             "seed": self.protocol["seed"],
-            "linearizer": 0,
+            "linearizer": 0 if self.settings["linearizer"] == "bundled" else None,
             "settings": self.changed,
             "env_steps": int(logged[-1]["env_steps"]),
             "minutes": round(sum(row["time/epoch_seconds"] for row in logged) / 60, 1),
@@ -122,7 +126,8 @@ def ablations() -> dict[str, dict[str, dict[str, Any]]]:
 
 def choose(env: str) -> Iterator[tuple[Row, bool]]:
     """The rows of a robot, each with whether the criterion chooses it: the most information from neighbours of sampled
-    skills among those whose ends spread far enough; ties, to a hundredth of a nat, by accuracy."""
+    skills among those whose ends spread far enough; ties, to a hundredth of a nat, by accuracy. Without a linearizer
+    the most cells by METRA's coverage."""
     rows = rows_of(env)
     for method in dict.fromkeys(row["method"] for row in rows):
         tries = [row for row in rows if row["method"] == method]
@@ -144,6 +149,8 @@ def methods_of(env: str) -> list[str]:
 
 def smallest_spread(env: str) -> float:
     """How far ends must spread for a try to be eligible, in metres."""
+    if _is_raw(env):
+        return 0.0
     reach = json.loads((TUNING / f"{env}.json").read_text())["linearizer_distance"][env]
     return float(candidates()["protocol"]["smallest_spread"] * reach)
 
@@ -157,7 +164,13 @@ def _rows_in(file: Path) -> list[Row]:
     return json.loads(file.read_text())["rows"] if file.exists() else []
 
 
+def _is_raw(table: str) -> bool:
+    return bool(candidates()[table]["common"].get("linearizer") == "none")
+
+
 def _merit(row: Row) -> tuple[float, float]:
+    if row["linearizer"] is None:
+        return row["scores"]["unit_coverage"], row["scores"]["accuracy"]
     return round(row["scores"]["neighbour_information"], 2), row["scores"]["accuracy"]
 
 
@@ -168,7 +181,7 @@ def _keep(row: Row, file: Path) -> None:
         known = json.loads(file.read_text()) if file.exists() else {"linearizer_distance": {}, "rows": []}
         rows = sorted([*known["rows"], row], key=lambda one: (one["env"], METHODS.index(one["method"]), one["try"]))
         distances = known["linearizer_distance"]
-        if row["env"] not in distances:
+        if row["linearizer"] is not None and row["env"] not in distances:
             distances[row["env"]] = _linearizer_distance(row["env"])
         file.write_text(json.dumps({"linearizer_distance": distances, "rows": rows}, indent=2) + "\n")
 
@@ -201,7 +214,8 @@ def show(env: str) -> None:
         print(
             f"  {'*' if chosen else ' '} {row['method']:6} {row['try']}"
             f"  information {scores['neighbour_information']:.2f}  accuracy {scores['accuracy']:.3f}"
-            f"  spread {scores['spread']:.1f} m  {row['minutes']:.1f} min  {row['settings']}"
+            f"  spread {scores['spread']:.1f} m  cells {scores.get('unit_coverage', '-')}"
+            f"  {row['minutes']:.1f} min  {row['settings']}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The example of docs/add-a-method.md, taken from the page: trained, resumed and measured as any other method."""
+"""The example of docs/guides/add-a-method.md, from the page: trained, resumed and measured as any other method."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from conftest import call
 from ibol import presets
 from ibol.training import launch
 
-PAGE = Path(__file__).parents[1] / "docs" / "add-a-method.md"
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "add-a-method.md"
 
 
 @pytest.fixture

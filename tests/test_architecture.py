@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "ibol"
 
-# What may be used anywhere, then the rooms in the order of docs/architecture.md: a new room is one entry in both.
+# What may be used anywhere, then the rooms in the order of docs/background/architecture.md: a new one is in both.
 ANYWHERE = ["errors", "bounds", "memory", "trust", "interrupt", "seeding", "gl", "cache"]
 ROOMS = [
     "zoo", "runs", "envs", "nn", "learners", "presets", "training", "linearizer", "skills", "metrics", "figures",
@@ -60,7 +60,7 @@ def test_the_command_line_is_imported_by_nobody() -> None:
 
 
 def test_the_documented_order_is_this_one() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "background" / "architecture.md").read_text()
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `ibol/")]
     documented = [name for row in rows for name in re.findall(r"`ibol/(\w+)(?:/|\.py)`", row)]
     assert documented == ROOMS

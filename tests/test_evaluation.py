@@ -126,7 +126,7 @@ def test_the_last_return_is_of_the_last_tenth() -> None:
 
 
 def test_the_docs_explain_every_number_of_skills() -> None:
-    text = (Path(__file__).parents[1] / "docs" / "evaluation.md").read_text()
+    text = (Path(__file__).parents[1] / "docs" / "guides" / "evaluation.md").read_text()
     for metric in CATALOGUE.values():
         if metric.kind in ("information", "behaviour"):
             assert f"| {metric.header} | {metric.unit} | {metric.explanation} |" in text

@@ -1,7 +1,7 @@
 """Make finished runs of 'ibol discover' skills that ship with ibol, with their cards.
 
     python tools/zoo.py add RUN --limits "what these skills are not good for"
-    python tools/zoo.py page                      # writes docs/zoo.md from the cards
+    python tools/zoo.py page                      # writes docs/guides/zoo.md from the cards
 
 An entry holds the skill policy, its normaliser and its linearizer, the run's settings and curves, a card (how it came
 to be, what it scores in fresh episodes next to an untrained and a random policy) and a picture.
@@ -33,7 +33,7 @@ SCORES = (
     "neighbour_information", "neighbour_sepin@1", "neighbour_wsepin", "accuracy", "spread", "distance", "coverage",
     "smallest_sector", "lowest", "highest",
 )  # fmt: skip
-PAGE = Path(__file__).parents[1] / "docs" / "zoo.md"
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "zoo.md"
 
 
 def add(path: Path, limits: str, trajectories: int = 2000) -> Path:
@@ -111,7 +111,7 @@ def draw(path: Path, picture: Path) -> None:
 
 
 def write_page() -> None:
-    """docs/zoo.md: all cards."""
+    """docs/guides/zoo.md: all cards."""
     parts = [PAGE.read_text().partition("<!-- cards -->")[0] + "<!-- cards -->\n"]
     for name in zoo.names():
         card, picture = zoo.card(name), zoo.locate(name) / zoo.PICTURE
@@ -133,7 +133,7 @@ def write_page() -> None:
 
 
 def _relative(picture: Path) -> str:
-    return "../" + str(picture.relative_to(PAGE.parents[1]))
+    return "../../" + str(picture.relative_to(PAGE.parents[2]))
 
 
 def main() -> None:
@@ -144,7 +144,7 @@ def main() -> None:
     adding.add_argument("run", type=Path)
     adding.add_argument("--limits", required=True, help="what these skills are not good for")
     adding.add_argument("--trajectories", type=int, default=2000)
-    commands.add_parser("page", help="write docs/zoo.md from the cards")
+    commands.add_parser("page", help="write docs/guides/zoo.md from the cards")
     given = parser.parse_args()
     if given.command == "add":
         print(f"written to {add(given.run, given.limits, given.trajectories)}")

@@ -192,7 +192,7 @@ class Page {
     }
   }
 
-  /** What the console and tests can use; see docs/page.md. */
+  /** What the console and tests can use; see docs/guides/page.md. */
   console() {
     const at = (run: number | string): number => {
       const found = typeof run === "number" ? run : this.data.runs.findIndex(({ name }) => name === run);

@@ -62,7 +62,7 @@ def experiment(argv: list[str]) -> None:
     @dataclass(frozen=True)
     class OwnExperiment:
         file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-        """A .toml file with entries: which runs, which figures (docs/experiments.md)."""
+        """A .toml file with entries: which runs, which figures (docs/guides/experiments.md)."""
         common: Common
 
     given = parse(OwnExperiment, argv, "experiment", "An experiment of your own, as 'ibol paper' does the paper's.")

@@ -13,7 +13,7 @@ from ibol.evaluation.groups import envs_of, group_runs
 from ibol.evaluation.loading import Run, load_runs
 from ibol.evaluation.rollouts import POLICIES, Policy, Rollouts, goal_range, skill_rollouts
 from ibol.evaluation.rows import Row, mean_rows
-from ibol.metrics.coverage import state_coverage, unit_coverage
+from ibol.metrics.coverage import COVERING, state_coverage, unit_coverage
 from ibol.metrics.information import Limits, corrected_information, mutual_information, pooled_limits
 from ibol.metrics.locations import (
     goal_shares,
@@ -27,7 +27,6 @@ from ibol.metrics.spread import return_diversity
 from ibol.runs.progress import WorkProgress
 from ibol.skills.latents import SHOWN
 
-COVERING = 48  # episodes of METRA's coverage, and of its goals
 RADII = (3, 1)  # metres from a goal that count as being there
 REPEATS = 50  # episodes of each of the 8 latents for the accuracy, if there are 2000 trajectories
 

@@ -22,7 +22,7 @@ from ibol.learners.normalizer import Normalizer, find_normalizer, omit
 from ibol.learners.rollout import Act, Trajectories, check_episodes, collect
 from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer, provenance_of
-from ibol.metrics.coverage import state_coverage
+from ibol.metrics.coverage import COVERING, state_coverage, unit_coverage
 from ibol.metrics.information import corrected_information
 from ibol.metrics.locations import location_spread
 from ibol.nn.networks import MLP, BetaPolicy
@@ -310,6 +310,7 @@ def evaluate_skills(
             "information": corrected_information(latents[random], ends, bins=_TRAINING_BINS),
             "coverage": float(state_coverage(paths[random])),
             "spread": location_spread(ends),
+            "unit_coverage": float(_unit_coverage(skills, derive(seed, "covering"))),
         }
         if picture is not None and paths.shape[2] <= 2:
             panels = [
@@ -324,6 +325,12 @@ def evaluate_skills(
             ]
             plot_skills(panels, picture, title=title)
     return numbers
+
+
+def _unit_coverage(skills: Skills, seed: int) -> int:
+    """METRA's coverage: of random skills by the mode of their policy."""
+    found = skills.rollout(skills.sample_latents(COVERING, seed), seed=seed, deterministic=True)
+    return unit_coverage(found.states[:, :, list(skills.location_dims)])
 
 
 def initialized(policy: BetaPolicy, states: int, config: DiscoveryConfig) -> BetaPolicy:

@@ -147,6 +147,7 @@ _ALL = (
     Metric("evaluation/information", "training", "corrected information of the latent about the end", "higher", "nats"),
     Metric("evaluation/spread", "training", "spread of the ends", "higher", "m"),
     Metric("evaluation/coverage", "training", "visited cells", "higher", "cells"),
+    Metric("evaluation/unit_coverage", "training", "distinct cells of 1 m, by the mode", "higher", "cells"),
     Metric("evaluation/distance", "training", "distance for goals of full length", "higher", "m"),
     Metric("evaluation/reach", "training", "distance along the goal", "higher", "m"),
     Metric("evaluation/direction_error", "training", "angle between goal and movement", "lower", "degrees"),

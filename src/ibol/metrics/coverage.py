@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from ibol.bounds import array
 
 CELLS = 32
+COVERING = 48  # skills of METRA's coverage
 
 
 def state_coverage(paths: NDArray[np.float32], limits: NDArray[np.float32] | None = None) -> int:

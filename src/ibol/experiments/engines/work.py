@@ -168,7 +168,8 @@ def _measure(task: Task) -> None:
     from ibol.evaluation.loading import load_run
     from ibol.evaluation.plots.skills import EPISODES
     from ibol.evaluation.rollouts import skill_rollouts
-    from ibol.evaluation.skills import COVERING, accuracy_trajectories
+    from ibol.evaluation.skills import accuracy_trajectories
+    from ibol.metrics.coverage import COVERING
     from ibol.seeding import derive
     from ibol.skills.latents import SHOWN
 
