@@ -16,7 +16,7 @@ from ibol.cli import main
 from ibol.envs import ROBOTS, make
 from ibol.envs.rendering import Stage
 from ibol.errors import IbolError
-from ibol.figures.skills import latent_colours
+from ibol.figures.keys import latent_colours
 from ibol.films.chart import Chart
 from ibol.films.episodes import Episodes, load_episodes, parse_latents
 from ibol.films.film import _RING, frame_steps

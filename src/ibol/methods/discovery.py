@@ -319,7 +319,6 @@ def evaluate_skills(
                     latents[drawn],
                     paths[drawn],
                     skills.prior,
-                    random=False,
                 ),
                 SkillPicture(f"{trajectories} random skills", latents[random], paths[random], skills.prior),
             ]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ibol.evaluation.loading import LoadedRun
 from ibol.evaluation.rollouts import skill_rollouts
 from ibol.evaluation.skills import accuracy_trajectories
-from ibol.figures.skills import latent_colours
+from ibol.figures.keys import latent_colours
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.seeding import derive
 from ibol.skills.latents import RADIUS, Gaussian, Prior
