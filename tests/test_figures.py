@@ -130,8 +130,9 @@ def test_axes_are_labelled_with_the_catalogues_units(
     monkeypatch.setattr(training, "plot_curves", lambda curves, output, **words: shown.append(words))
     options = PlotOptions(metric="evaluation/spread")
     training.plot_learning_curves([str(run) for run in skills(runs)[:1]], tmp_path / "x.png", options)
-    assert shown[0]["ylabel"] == "evaluation/spread (m)"
-    assert shown[0]["title"].startswith("spread of the ends on point\n")
+    assert shown[0]["ylabel"] == "spread of the ends (m)"
+    assert shown[0]["xlabel"] == "environment steps"
+    assert shown[0]["title"] == "point: 1 run, preset smoke, seed 0"
 
 
 def test_linearizers_are_compared_by_reward_and_macro_length(runs: Path, tmp_path: Path) -> None:

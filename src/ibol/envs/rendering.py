@@ -27,6 +27,9 @@ _LIGHT = np.array([0.25, 0.35, -1.0])  # the way it falls
 _SHADOW = np.array([0.33, 0.35, 0.38])
 _FLAT = np.array([[1, 0, -_LIGHT[0] / _LIGHT[2]], [0, 1, -_LIGHT[1] / _LIGHT[2]], [0, 0, 1e-3]])
 """Flattens what stands on the floor along the light."""
+_POST = 1.8  # metres: the height of the post at a goal
+_BODY = 0.8  # metres that a robot may reach to each side
+_WITHIN = 0.85  # of the way from the middle of the picture to its edge, that robot and goal may be
 _GOAL = np.array([0.85, 0.15, 0.15])
 _BLUE = np.array([0.15, 0.35, 0.75])
 _PAPER, _GRID = 250, 226  # shades of grey
@@ -114,6 +117,7 @@ class Stage:
         self._pixels = np.empty((height, width, 3), np.uint8)
         self._camera = mujoco.MjvCamera()
         self._camera.azimuth, self._camera.elevation, self._camera.distance = robot.camera
+        self._distance = robot.camera[2]
         self._height = 0.5 * float(self._start()[2])
         self._in_plane = robot.location_dims == (0, 1)
         self._trail_width = robot.square / 40
@@ -123,20 +127,61 @@ class Stage:
         return self._data.xpos[1]
 
     def draw(self, states: NDArray[np.floating], colour: Colour, goal: NDArray[np.floating] | None = None) -> Image:
-        """The last of the states (T, n), with the path of the torso on the floor, and a post at the goal (k,)."""
+        """The last of the states (T, n), with the path of the torso on the floor, and a post at the goal (k,).
+
+        The camera goes with the robot; with a goal it looks between the two, from as far as it takes to see both.
+        """
         self._pose(states[-1])
-        self._camera.lookat = [*self._data.xpos[1][:2], self._height]
+        self._look(goal)
         mujoco.mjv_updateScene(
             self._model, self._data, self._options, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
         )
         self._shadows()
         self._trail(states, colour)
         if goal is not None:
-            self._post(states[-1], goal, colour)
+            self._post(goal, colour)
         self._context.make_current()
         mujoco.mjr_render(self._rect, self._scene, self._mjr)
         mujoco.mjr_readPixels(self._pixels, None, self._rect, self._mjr)
         return np.flipud(self._pixels).copy()
+
+    def _look(self, goal: NDArray[np.floating] | None) -> None:
+        torso = np.array([*self._data.xpos[1][:2], self._height])
+        self._camera.lookat, self._camera.distance = torso, self._distance
+        if goal is not None:
+            end = self._place_of(goal)
+            post = np.array([*end, self._height])
+            up, aside = np.array([0.0, 0.0, _POST]), _BODY * self._view()[1]
+            seen = np.stack([torso + up, torso - aside, torso + aside, post + up, post - aside, post + aside])
+            self._camera.lookat = (torso + post) / 2
+            self._camera.distance = max(self._distance, self._far_enough(seen))
+
+    def _far_enough(self, points: NDArray[np.float64]) -> float:
+        """From which distance points (N, 3) are within the picture, a little away from its edges."""
+        forward, right, up = self._view()
+        offsets = points - self._camera.lookat
+        tall = np.tan(np.radians(self._model.vis.global_.fovy) / 2)
+        wide = tall * self._rect.width / self._rect.height
+        needed = np.maximum(abs(offsets @ right) / wide, abs(offsets @ up) / tall) / _WITHIN
+        return float((needed - offsets @ forward).max())
+
+    def _view(self) -> NDArray[np.float64]:
+        """The camera's directions forward, right and up (3, 3)."""
+        turn, tilt = np.radians([self._camera.azimuth, self._camera.elevation])
+        forward = [np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)]
+        right = [np.sin(turn), -np.cos(turn), 0.0]
+        return np.array([forward, right, np.cross(right, forward)])
+
+    def pixel(self, point: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Where a place (3,) stood in the last picture, in pixels from its upper left corner (2,)."""
+        forward, right, up = self._view() @ (point - self._camera.lookat)
+        scale = self._rect.height / 2 / np.tan(np.radians(self._model.vis.global_.fovy) / 2)
+        across = np.array([right, -up]) * scale / (forward + self._camera.distance)
+        return np.array([self._rect.width / 2, self._rect.height / 2]) + across
+
+    def _place_of(self, goal: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Where a goal (1 or 2,) is on the floor (2,)."""
+        return np.array([goal[0], 0.0 if len(goal) == 1 else goal[1]], np.float64)
 
     def _pose(self, state: NDArray[np.floating]) -> None:
         self._data.qpos[:] = state[: self._model.nq]
@@ -150,16 +195,14 @@ class Stage:
         y = places[:, 1] if self._in_plane else np.zeros(len(places))
         self._line(np.stack([places[:, 0], y], axis=1), self._trail_width, colour)
 
-    def _post(self, state: NDArray[np.floating], goal: NDArray[np.floating], colour: Colour) -> None:
-        """A post on a disc, and a thin line that leads there, since the camera stays with the robot."""
-        flat = len(goal) == 1
-        start = np.array([state[0], 0.0 if flat else state[1]], np.float64)
-        end = np.array([goal[0], 0.0 if flat else goal[1]], np.float64)
+    def _post(self, goal: NDArray[np.floating], colour: Colour) -> None:
+        """A post on a disc, and a thin line that leads there."""
+        start, end = self._data.xpos[1][:2].copy(), self._place_of(goal)
         self._line(np.stack([start, end]), 0.3 * self._trail_width, _GOAL)
         cylinder = mujoco.mjtGeom.mjGEOM_CYLINDER.value
         self._piece(cylinder, [0.5, 0.01, 0.0], [*end, 0.01], _UPRIGHT, _GOAL)
         self._piece(cylinder, [0.06, 0.75, 0.0], [*end, 0.75], _UPRIGHT, _GOAL)
-        self._piece(mujoco.mjtGeom.mjGEOM_SPHERE.value, [0.2] * 3, [*end, 1.6], _UPRIGHT, colour)
+        self._piece(mujoco.mjtGeom.mjGEOM_SPHERE.value, [0.2] * 3, [*end, _POST - 0.2], _UPRIGHT, colour)
 
     def _line(self, points: NDArray[np.floating], width: float, colour: Colour) -> None:
         """A band on the floor through points (N, 2), a box for each piece."""

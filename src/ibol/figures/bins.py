@@ -27,11 +27,14 @@ def plot_bins(panels: Sequence[Sequence[BinsPanel]], output: Path, *, title: str
     """A grid of panels; lines are means over runs, bands 95 % bootstrap intervals of them."""
     columns = max(map(len, panels))
     width = PAGE if columns > 1 else 4.5
-    figure = Figure(figsize=(width, 2.4 * len(panels) + 1.4), layout="constrained")
+    height = 2.4 * len(panels)
+    figure = Figure(figsize=(width, height + 1.4), layout="constrained")
+    grid = figure.add_gridspec(len(panels) + 1, columns, height_ratios=[*[height / len(panels)] * len(panels), 0.6])
     labels = [label for row in panels for panel in row for label, _ in panel.values]
     colours = method_colours(labels)
-    for axes_row, row in zip(figure.subplots(len(panels), columns, squeeze=False), panels, strict=True):
-        for axes, panel in zip(axes_row, row, strict=True):
+    for i, row in enumerate(panels):
+        for j, panel in enumerate(row):
+            axes = figure.add_subplot(grid[i, j])
             for (label, estimator), by_bins in panel.values.items():
                 bins = sorted(by_bins)
                 means = [sum(by_bins[n]) / len(by_bins[n]) for n in bins]
@@ -53,7 +56,9 @@ def plot_bins(panels: Sequence[Sequence[BinsPanel]], output: Path, *, title: str
             axes.grid(alpha=0.3)
     handles = [Line2D([], [], color=colour, label=label) for label, colour in colours.items()]
     handles += [Line2D([], [], color="black", linestyle=style, label=name) for name, style in STYLES.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=SMALL)
+    below = figure.add_subplot(grid[-1, :])
+    below.set_axis_off()
+    below.legend(handles=handles, loc="center", ncols=4 if columns > 1 else 3, fontsize=SMALL)
     if note:
         figure.supxlabel(wrapped(note, width, SMALL), fontsize=SMALL, x=0.01, ha="left")
     figure.suptitle(wrapped(title, width, NORMAL + 1), fontsize=NORMAL + 1)

@@ -59,7 +59,15 @@ def _disc(axes: Axes, prior: Prior, sign: str, reach: float) -> None:
     axes.imshow(picture, origin="lower", extent=(-reach, reach, -reach, reach))
     if sign == "z":
         shown = prior.shown()
-        axes.scatter(shown[:, 0], shown[:, 1], 14, _colours(shown, prior, sign), edgecolors="black", linewidths=0.7)
+        axes.scatter(
+            shown[:, 0],
+            shown[:, 1],
+            14,
+            _colours(shown, prior, sign),
+            edgecolors="black",
+            linewidths=0.7,
+            clip_on=False,
+        )
     reach *= 1.08
     ticks = [-round(reach), 0, round(reach)]
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=ticks, yticks=ticks, aspect="equal", anchor="C")

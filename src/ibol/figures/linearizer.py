@@ -43,6 +43,8 @@ def plot_traces(panels: Sequence[TracesPanel], output: Path) -> None:
         draw(axes, panel, reach)
         axes.set_title(wrapped(panel.title, side - 0.35), fontsize=NORMAL)
         plain_numbers(axes)
+        for label in (axes.xaxis.label, axes.yaxis.label):
+            label.set_size(NORMAL)
         if i % columns:
             axes.set_ylabel("")
             axes.tick_params(labelleft=False)

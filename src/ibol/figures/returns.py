@@ -46,7 +46,8 @@ def plot_returns(rows: Sequence[Sequence[ReturnsPanel]], output: Path, *, title:
                 axes.bar(range(1, len(counts) + 1), counts[:, level], 0.85, floors[:, level], color=colour)
             axes.set_title(wrapped(panel.title, (width - 0.9) / columns - 0.2), fontsize=NORMAL)
             axes.tick_params(labelsize=SMALL)
-            axes.set(xlabel="run", xticks=range(1, len(counts) + 1), xlim=(0.3, bars + 0.7), ylim=(0, 1))
+            axes.set_xlabel("run", fontsize=NORMAL)
+            axes.set(xticks=range(1, len(counts) + 1), xlim=(0.3, bars + 0.7), ylim=(0, 1))
         for axes in axes_row[len(row) :]:
             axes.set_axis_off()
         axes_row[0].set_ylabel("share of skills", fontsize=NORMAL)

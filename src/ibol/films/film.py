@@ -145,7 +145,7 @@ def _strip(episodes: Episodes, draw: Draw, quiet: bool) -> Image:
 def _tile(episodes: Episodes, draw: Draw, i: int, step: int, label: str) -> Image:
     """An episode at a step; below it where a robot is, which a camera that goes with it cannot show."""
     place = episodes.states[i, step, list(episodes.location_dims)]
-    where = ", ".join(f"{name} {value:.1f} m" for name, value in zip("xy", place + 0.0, strict=False))
+    where = ", ".join(f"{name} {round(float(value), 1) + 0.0:.1f} m" for name, value in zip("xy", place, strict=False))
     if episodes.goals is not None:
         where += f", goal {np.linalg.norm(episodes.goals[i, step] - place):.1f} m away"
     return _framed(draw(i, step), label, where if episodes.env in ROBOTS else "", episodes.colours[i])

@@ -58,7 +58,7 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
 def eight_skills(run: Run, title: str = "", *, seed: int = 0, progress: WorkProgress | None = None) -> SkillPicture:
     """A panel with the paper's 8 latents, 6 episodes each."""
     shown = skill_rollouts(run, which="eight", trajectories=SHOWN * EPISODES, seed=seed, progress=progress).by_latent()
-    title = "\n".join(filter(None, [title, f"{shown.distinct} latents, {EPISODES} episodes each"]))
+    title = "\n".join(filter(None, [title, f"{shown.distinct} latents, {EPISODES} times each"]))
     return SkillPicture(title, shown.latents, shown.locations, shown.prior)
 
 

@@ -44,7 +44,7 @@ def plot_linearizer_rewards(names: Sequence[str], output: Path, options: PlotOpt
 def plot_learning_curves(names: Sequence[str], output: Path, options: PlotOptions) -> None:
     """A metric over environment steps or minutes."""
     groups, view = said_once(group_runs(list(dict.fromkeys(zoo.locate(name) for name in names))))
-    env = only_env(groups)
+    only_env(groups)
     logs = {run.path: list(run.metrics()) for group in groups for run in group.runs}
     numbers = [
         {name for row in rows for name, value in row.items() if isinstance(value, int | float)}
@@ -66,7 +66,7 @@ def plot_learning_curves(names: Sequence[str], output: Path, options: PlotOption
         curves.append(Curve(group.label, points[:, :, 0], points[:, :, 1]))
     xlabel = {"env_steps": "environment steps", "minutes": "minutes"}[options.against]
     metric = find_metric(chosen)
-    title = f"{metric.explanation} on {env}\n{setting_of(groups, view)}"
+    title = setting_of(groups, view)
     plot_curves(curves, output, xlabel=xlabel, ylabel=metric.axis, title=title, unit=metric.unit)
 
 
