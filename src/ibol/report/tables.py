@@ -15,9 +15,9 @@ from ibol.runs.directory import RunDirectory
 from ibol.training.launch import find
 
 _ESTIMATORS = (
-    ("published", "bins, as published: useless skills have some information, too"),
-    ("minus chance", "the published value less its mean over 10 shuffles of the latents (corrected)"),
-    ("from neighbours", "from nearest neighbours, without bins (neighbour)"),
+    ("without a word before it", "on histograms, as published: useless skills have some information, too"),
+    ("corrected (minus chance)", "the same less its mean over 10 shuffles of the latents"),
+    ("neighbour (from neighbours)", "from nearest neighbours, without bins"),
 )
 _APART = ("run", "env", "method", "policy", "intervals")
 _ABOUT = ("method", "policy", "environment")
