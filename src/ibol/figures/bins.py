@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -39,7 +39,7 @@ def plot_bins(panels: Sequence[Sequence[BinsPanel]], output: Path, *, title: str
                 bins = sorted(by_bins)
                 means = [sum(by_bins[n]) / len(by_bins[n]) for n in bins]
                 marker = "" if estimator == "from neighbours" else "o"
-                style = {"linestyle": STYLES[estimator], "marker": marker, "markersize": 2.5, "linewidth": 1.1}
+                style: Any = {"linestyle": STYLES[estimator], "marker": marker, "markersize": 2.5, "linewidth": 1.1}
                 axes.plot(bins, means, color=colours[label], **style)
                 if len(by_bins[bins[0]]) > 1:
                     low, high = zip(*(bootstrap_interval(by_bins[n]) for n in bins), strict=True)

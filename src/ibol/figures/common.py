@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib import rc_context
@@ -27,7 +27,7 @@ _OF_METHOD = {
 }  # fmt: skip
 _OTHERS = ("#F0E442", "#44AA99", "#999933")
 _LEAST = {"nats": 0.5, "m": 1.0, "cells": 10.0, "degrees": 10.0, "steps": 10.0}
-_EMBEDDED = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path"}  # letters are inside the file
+_EMBEDDED: Any = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path"}  # letters are inside the file
 Item = TypeVar("Item")
 _also: ContextVar[tuple[str, ...]] = ContextVar("also", default=())
 

@@ -44,7 +44,7 @@ def plot_traces(panels: Sequence[TracesPanel], output: Path) -> None:
         axes.set_title(wrapped(panel.title, side - 0.35), fontsize=NORMAL)
         plain_numbers(axes)
         for label in (axes.xaxis.label, axes.yaxis.label):
-            label.set_size(NORMAL)
+            label.set_fontsize(NORMAL)
         if i % columns:
             axes.set_ylabel("")
             axes.tick_params(labelleft=False)

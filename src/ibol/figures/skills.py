@@ -61,8 +61,8 @@ def plot_skill_rows(
             draw(axes, panel, common if same_scale else reach)
             axes.set_title(wrapped(panel.title, side - 0.35), fontsize=NORMAL)
             plain_numbers(axes)
-            axes.xaxis.label.set_size(NORMAL)
-            axes.yaxis.label.set_size(NORMAL)
+            axes.xaxis.label.set_fontsize(NORMAL)
+            axes.yaxis.label.set_fontsize(NORMAL)
             if j:
                 axes.set_ylabel("")
                 axes.tick_params(labelleft=False)

@@ -86,13 +86,12 @@ def measures_tables(names: Mapping[str, str], rows: Sequence[Mapping[str, Any]])
     """A table for each kind of numbers, with those that have them; `names` are the runs' short ones by path."""
     alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        kinds: dict[str, list[str]] = {}
-        for key in row:
-            if key not in _APART:
-                kind = find_metric(key).kind
-                kinds.setdefault("information" if kind == "setting" else kind, []).append(key)
-        for keys in kinds.values():
-            alike.setdefault(tuple(keys), []).append(row)
+        every = {key: find_metric(key).kind for key in row if key not in _APART}
+        kinds = list(dict.fromkeys(kind for kind in every.values() if kind != "setting"))
+        for kind in kinds or ["setting"]:  # how it was measured stands in the first table
+            shown = (kind, "setting") if kind in kinds[:1] else (kind,)
+            alike.setdefault(tuple(key for key in every if every[key] in shown), []).append(row)
+    alike.pop((), None)
     parts = []
     for keys, members in alike.items():
         about = [column for column in _ABOUT if _differs(column, members)]
