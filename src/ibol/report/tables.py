@@ -88,7 +88,7 @@ def measures_tables(names: Mapping[str, str], rows: Sequence[Mapping[str, Any]])
     for row in rows:
         every = {key: find_metric(key).kind for key in row if key not in _APART}
         kinds = list(dict.fromkeys(kind for kind in every.values() if kind != "setting"))
-        for kind in kinds or ["setting"]:  # how it was measured stands in the first table
+        for kind in kinds:  # how it was measured stands in the first table
             shown = (kind, "setting") if kind in kinds[:1] else (kind,)
             alike.setdefault(tuple(key for key in every if every[key] in shown), []).append(row)
     alike.pop((), None)
