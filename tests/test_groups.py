@@ -54,10 +54,10 @@ def test_who_does_not_see_the_location_makes_another_experiment(tmp_path: Path) 
     ]
     assert labels(*runs) == [
         ("IBOL", 1),
-        ("IBOL (policy of location only)", 1),
+        ("IBOL (policy sees only the location)", 1),
         ("IBOL (policy sees no location)", 1),
         ("IBOL-XY", 1),
-        ("IBOL (encoder and policy of location only)", 1),
+        ("IBOL (encoder and policy see only the location)", 1),
         ("IBOL-XYO", 1),
         ("IBOL (encoder sees no location)", 1),
         ("IBOL (encoder sees no location, policy sees only the location)", 1),
