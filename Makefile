@@ -5,8 +5,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Tests compile many programs that run for milliseconds: less optimisation is faster there. One thread for each process.
-COMPILE_FAST := --xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true \
+# Tests compile many programs that run for milliseconds: no optimisation is faster there. One thread for each process.
+COMPILE_FAST := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
 	--xla_cpu_use_fusion_emitters=false --xla_cpu_multi_thread_eigen=false
 
 .PHONY: docs skills test check format system web web-test web-if-possible

@@ -14,6 +14,7 @@ import pytest
 # Before JAX is imported: the tests compile the same functions in many processes, and the next time they run.
 os.environ["IBOL_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
 
+from ibol import cache
 from ibol.cli import main
 from ibol.runs.directory import RunDirectory
 
@@ -29,6 +30,16 @@ BROWSER_FLAGS = (
 )  # fmt: skip
 
 
+LONG = ("test_ray", "test_docs", "test_page", "test_results", "test_engines", "test_report", "test_edl", "test_sectar")
+"""Files that take longest: they begin, so that in the end no process waits for another one's long test."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, the others as they are."""
+    places = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+
+
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """The directory that `make` fills, shared by all processes of this test run."""
     base = factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else factory.getbasetemp()
@@ -41,6 +52,12 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
     return base / name
 
 
+@pytest.fixture(autouse=True)
+def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes are simulated anew, whatever the user's cache has."""
+    monkeypatch.setattr(cache, "directory", lambda name: None)
+
+
 @pytest.fixture(scope="session")
 def point_skills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Skills on the point after two epochs; make a copy (`copy_run`) to change anything."""
@@ -49,8 +66,8 @@ def point_skills(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Chromium, driven by selenium."""
+def started_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Chromium, driven by selenium: one for all tests of a process."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
         pytest.skip("there is no Chromium: install it with 'apt-get install chromium chromium-driver'")
@@ -66,6 +83,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     chrome = Chrome(options=options, service=Service(driver))
     yield chrome
     chrome.quit()
+
+
+@pytest.fixture(scope="module")
+def browser(started_browser: Any) -> Iterator[Any]:
+    """Chromium for the tests of a file. It rests afterwards: a page that moves would take a core from all others."""
+    yield started_browser
+    started_browser.get("about:blank")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ Commands that train keep their preset and get a tiny size on top of it; a name s
 import contextlib
 import dataclasses
 import glob
+import json
 import re
 import shlex
 import shutil
@@ -19,6 +20,7 @@ import pytest
 from conftest import call, made_once
 from ibol import gl
 from ibol.errors import IbolError
+from ibol.evaluation import rollouts
 from ibol.experiments import conduct
 from ibol.page.write import ASSETS
 from ibol.training import launch
@@ -33,6 +35,7 @@ ILLUSTRATIONS = {
     "ibol evaluate runs/steps": "test_add_a_method.py does",
     "ibol plot runs/steps --output steps.png": "test_add_a_method.py does",
     "ibol normalize NAME --update": "writes into the package",
+    "ibol discover half_cheetah --linearizer RUN": "RUN is a linearizer's",
     "ibol downstream TASK": "the command's name with its argument",
     "ibol experiment FILE": "docs/guides/experiments.md has one",
     "ibol plot --figure curves": "an option, without the runs",
@@ -167,6 +170,7 @@ def test_a_page_does_what_it_says(
     # Experiments train many runs in processes of their own, which test_engines.py does; here they are only read.
     nothing = SimpleNamespace(verdicts=(), results=(), page="", board=SimpleNamespace(done=(), cells=(), failed={}))
     monkeypatch.setattr(conduct, "conduct", lambda *args: nothing)
+    monkeypatch.setattr(rollouts, "BATCH", 16)  # policies act on whole batches, however few episodes are asked for
     for number, file in enumerate(blocks(text, "toml")):
         (tmp_path / f"my-experiment{number or ''}.toml").write_text(file)
     (tmp_path / "my_package").mkdir()
@@ -196,3 +200,30 @@ def test_a_page_does_what_it_says(
         code = compile(block, page_id(page), "exec")
         if page_id(page) not in PYTHON_ELSEWHERE and not ("video" in text and not films_can_be_made()):
             exec(code, known)
+    assert logged(tmp_path / "runs") <= explained_metrics()
+
+
+def logged(runs: Path) -> set[str]:
+    """All names in the metrics of runs."""
+    lines = (line for file in runs.glob("*/metrics.jsonl") for line in file.read_text().splitlines())
+    return {name for line in lines for name in json.loads(line)}
+
+
+def explained_metrics() -> set[str]:
+    """What the page of the metrics explains."""
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+    return {name for row in re.findall(r"^\| (`.*?) \|", page, re.M) for name in re.findall(r"`([\w/]+)`", row)}
+
+
+def test_each_method_is_trained_by_its_page() -> None:
+    """So that `logged` sees the metrics of all of them, with those of evaluations in the fixture."""
+    for method in launch.discovery_methods():
+        page = ROOT / "docs" / "background" / "methods" / f"{method}.md"
+        commands = [line for line in command_lines(page.read_text()) if line not in ILLUSTRATIONS]
+        wanted = f"--method {method}" if method != "ibol" else "ibol discover"
+        assert any(line.startswith("ibol discover") and wanted in line for line in commands), method
+
+
+def test_metrics_of_evaluations_are_explained(point_skills: Path) -> None:
+    assert logged(point_skills.parent) <= explained_metrics()
+    assert {"evaluation/spread", "evaluation/information"} <= logged(point_skills.parent)

@@ -375,7 +375,16 @@ def test_progress_says_which_stage_it_is(tmp_path: Path, capsys: pytest.CaptureF
     run = tmp_path / "run"
     short = ("--preset", "smoke", "--evaluate-every", 0)
     call("discover", "point", "--method", "edl", *short, "--run-dir", run)
-    assert "explore/reward" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "explore/reward" in said
+    assert [line for line in said.splitlines() if line.startswith("stage")] == [
+        "stage: explore and discover", "stage: learn",
+    ]  # fmt: skip
+    assert [trainer(explore_epochs=2).stage(epoch) for epoch in range(3)] == [
+        "explore",
+        "explore and discover",
+        "learn",
+    ]
     rows = list(RunDirectory.open(run).metrics())
     stages = [{name.split("/")[0] for name in row} & {"explore", "discover", "learn"} for row in rows]
     assert stages == [{"explore", "discover"}, {"learn"}, {"learn"}]

@@ -184,6 +184,10 @@ def test_what_the_paper_needs() -> None:
 
 
 RUN = '[a]\nruns = [{ method = "ibol", env = "point" }]'
+TASK = '[a]\nruns = [{ method = "downstream", env = "point_goal", skills = SKILLS }]'
+IMITATION = (
+    '[a]\nruns = [{ method = "downstream", env = "half_cheetah_imitation", skills = "none", imitation_set = SET }]'
+)
 
 
 @pytest.mark.parametrize(
@@ -230,6 +234,17 @@ RUN = '[a]\nruns = [{ method = "ibol", env = "point" }]'
         (RUN.replace("runs", 'claims = ["C11"]\nruns'), "unknown claim 'C11'"),
         (RUN.replace("runs", "bins = [1]\nruns"), "bins is 1"),
         (RUN.replace("runs", "titel = 1\nruns"), "unknown key 'titel': did you mean 'title'"),
+        (RUN.replace("runs", 'figures = ["linearizer-rewards"]\nruns'), "drawn from runs of 'ibol linearize', not of"),
+        (RUN.replace("runs", 'figures = ["boxes"]\nruns').replace('"ibol"', '"sac"'), "not of 'ibol sac'"),
+        ("title = {}\n" + RUN, "title in own.toml is {}"),
+        (RUN.replace(" }]", ", variant = {} }]"), "variant in .* is {}, but a name"),
+        (RUN.replace(" }]", ", preset = [[1]] }]"), r"preset in .* is \[1\], but a name"),
+        (RUN.replace('"point"', "{}"), "env in .* is {}, but a name"),
+        (TASK.replace("SKILLS", '"nowhere"'), "there are no skills at nowhere"),
+        (TASK.replace("SKILLS", '"none"').replace("point_goal", "half_cheetah_imitation"), "needs an imitation_set"),
+        (IMITATION.replace("SET", '"nowhere"'), "there is no imitation set at nowhere"),
+        (IMITATION.replace("SET", "{ runs = [3] }"), "needs runs: the tables"),
+        (IMITATION.replace("SET", "3"), "imitation_set in .* is 3"),
         (RUN.replace("[a]", "[runs]"), "an entry's name"),
         (RUN.replace("[a]", '["../up"]'), "an entry's name"),
         (RUN.replace('"point"', '"os:abort"'), "--trust-env 'os:abort'"),

@@ -20,6 +20,9 @@ from ibol.experiments.status import commands, status_of
 
 TEXT = """
 title = "Weights <b>of</b> the bottleneck"
+differs = "Nothing <i>learns</i>."
+differs_smoke = "It is small."
+differs_fast = "It is fast."
 
 [weights]
 title = "Boxes & paths."
@@ -124,6 +127,7 @@ def test_the_page_holds_all_and_asks_for_nothing(experiment: Experiment, report:
     text = report.page.read_text()
     assert "Weights &lt;b&gt;of&lt;/b&gt; the bottleneck" in text
     assert "its &lt;last&gt; message" in text
+    assert '<p class="note">Nothing &lt;i&gt;learns&lt;/i&gt;. It is small.</p>' in text
     assert text.count("data:image/png;base64,") == 4
     assert "http" not in re.sub(r"http-equiv", "", re.sub(r"base64,[^\"]+", "", text))
     assert "<script" not in text
@@ -162,10 +166,12 @@ def test_a_run_that_is_not_what_its_name_says_is_refused(experiment: Experiment,
 
 
 def test_the_status_says_what_is_left(experiment: Experiment, report: Report, place: Path, tmp_path: Path) -> None:
-    weights, grid, _ = status_of(experiment, place, 2)
+    weights, grid, turning, whole = status_of(experiment, place, 2)
     assert (weights.needed, weights.counts, weights.state) == (4, {"done": 3, "missing": 1}, "begun")
     assert weights.seconds > 0
     assert (grid.state, grid.seconds) == ("complete", 0.0)
+    assert (whole.name, whole.needed, whole.counts) == ("all", 4, {"done": 3, "missing": 1})
+    assert whole.seconds == pytest.approx(weights.seconds + turning.seconds)
     assert {line.state for line in status_of(experiment, tmp_path, 2)} == {"not begun"}
 
 

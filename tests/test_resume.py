@@ -1,7 +1,10 @@
 """Killing a run at any moment and resuming it gives the same bytes as never having stopped."""
 
+import contextlib
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -41,6 +44,64 @@ cli.main(sys.argv[3:])
 """
 
 
+# Forks for each training, so that what all of them import is imported once. Answers the child's number, then its end.
+FORK = """
+import json, os, sys, warnings
+sys.path.insert(0, sys.argv[1])
+from torture.worker import import_all
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+import_all()
+for line in sys.stdin:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX warns of forks
+        child = os.fork()
+    if child == 0:
+        try:
+            from ibol.cli import main
+            main(json.loads(line))
+        finally:
+            os._exit(0)
+    print(child, file=answers, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=answers, flush=True)
+"""
+
+
+class Forks:
+    """A process that starts trainings, one at a time."""
+
+    def __init__(self) -> None:
+        tools = str(Path(__file__).parents[1] / "tools")
+        command = [sys.executable, "-c", FORK, tools]
+        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # a process with threads must not fork
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=one_thread
+        )
+
+    def __enter__(self) -> "Forks":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def begin(self, args: list[str]) -> int:
+        """The number of the process that it starts."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(args) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def kill(self, process: int) -> int:
+        """How it ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        return self._answer()
+
+    def _answer(self) -> int:
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+
 def ibol_process(*args: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -73,17 +134,17 @@ def test_killed_runs_end_in_the_same_bytes(tmp_path: Path) -> None:
         process.communicate()
         assert process.returncode == -9
         kills += 1
-    while kills < KILLS:
-        before = epochs_logged(killed)
-        process = ibol_process("-m", "ibol", *resume)
-        # Mostly once it is training, sometimes while it is still starting.
-        deadline = time.monotonic() + 60
-        while rng.random() > 0.001 and epochs_logged(killed) == before and time.monotonic() < deadline:
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0, 0.1))
-        process.kill()
-        process.communicate()
-        kills += 1
+    with Forks() as forks:
+        while kills < KILLS:
+            before = epochs_logged(killed)
+            process = forks.begin(resume)
+            # Mostly once it is training, sometimes while it is still starting.
+            deadline = time.monotonic() + 60
+            while rng.random() > 0.001 and epochs_logged(killed) == before and time.monotonic() < deadline:
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0, 0.1))
+            assert forks.kill(process) == -signal.SIGKILL
+            kills += 1
     reached = [row["epoch"] for row in RunDirectory.open(killed).metrics()][-1]
     assert reached < EPOCHS, "the run ended before it was killed often enough"
     subprocess.run([sys.executable, "-m", "ibol", *resume], check=True)

@@ -1,5 +1,7 @@
 """Roll-outs of a run's skills: what they hold, and that they are simulated once."""
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from conftest import copy_run
+from ibol import zoo
 from ibol.cli import main
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
@@ -16,6 +19,7 @@ from ibol.evaluation.rollouts import Rollouts, skill_rollouts
 from ibol.linearizer.env import squeeze_y
 from ibol.methods.ibol import IBOLConfig, IBOLTrainer
 from ibol.presets import build
+from ibol.runs import checkpoint
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import generator
 from ibol.skills import load_skills
@@ -149,6 +153,61 @@ def test_a_directory_that_cannot_be_written_is_no_obstacle(run: Path, simulation
     (run / "evaluation").write_text("in the way")
     assert same(skill_rollouts(run, trajectories=20), skill_rollouts(run, trajectories=20))
     assert len(simulations) == 2
+
+
+def test_references_that_are_the_same_are_simulated_once_for_all_runs(
+    run: Path, tmp_path: Path, simulations: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random answers for each environment, untrained policies for each seed; skills are each run's own."""
+    alone = {policy: skill_rollouts(run, policy=policy, trajectories=20) for policy in rollouts.POLICIES}
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr(rollouts.cache, "directory", lambda name: tmp_path / "cache")
+    copies = [copy_run(run, tmp_path / f"{count}", **changes) for count, changes in enumerate(
+        ({}, {"beta": 0.5}, {"seed": 1})
+    )]  # fmt: skip
+    simulations.clear()
+    found = [{policy: skill_rollouts(one, policy=policy, trajectories=20) for policy in alone} for one in copies]
+    # Of skills three runs, of untrained policies two seeds, of random answers one environment.
+    assert len(simulations) == 3 + 2 + 1
+    assert all(same(one[policy], alone[policy]) for one in found[:2] for policy in alone)
+    assert same(found[2]["random"], alone["random"])
+    assert not same(found[2]["untrained"], alone["untrained"])
+    assert len(list((tmp_path / "cache").iterdir())) == 3
+    shorter = copy_run(run, tmp_path / "shorter")
+    config = json.loads((shorter / "config.json").read_text())
+    config["skills"]["env_settings"]["horizon"] = 20
+    (shorter / "config.json").write_text(json.dumps(config))
+    assert skill_rollouts(shorter, policy="random", trajectories=20).locations.shape == (20, 21, 2)
+    for file in (tmp_path / "cache").iterdir():
+        file.write_bytes(b"damaged")
+    fresh = copy_run(run, tmp_path / "fresh")
+    assert same(skill_rollouts(fresh, policy="random", trajectories=20), alone["random"])
+    more = skill_rollouts(copies[2], policy="random", trajectories=100)
+    assert same(first(more, 20), alone["random"])
+
+
+def test_what_a_run_brings_along_is_not_shared(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir()
+    honest = skill_rollouts(run, policy="random", trajectories=70)
+    stranger = copy_run(run, tmp_path / "stranger")
+    shutil.copytree(run / "evaluation", stranger / "evaluation")
+    (file,) = (stranger / "evaluation").iterdir()
+    arrays, key = checkpoint.load(file)
+    checkpoint.save(file, arrays | {"locations": arrays["locations"] + 1}, key)
+    monkeypatch.setattr(rollouts.cache, "directory", lambda name: tmp_path / "cache")
+    assert not same(skill_rollouts(stranger, policy="random", trajectories=70), honest), "what it says of itself"
+    assert same(first(skill_rollouts(stranger, policy="random", trajectories=100), 70), honest)
+    assert same(skill_rollouts(copy_run(run, tmp_path / "own"), policy="random", trajectories=70), honest)
+
+
+def test_bundled_skills_are_simulated_once(
+    tmp_path: Path, simulations: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundled = zoo.locate("point")
+    monkeypatch.setattr(rollouts.cache, "directory", lambda name: tmp_path)
+    one, other = (skill_rollouts(bundled, trajectories=8) for _ in range(2))
+    assert same(one, other)
+    assert len(simulations) == 1
 
 
 def test_progress_counts_what_is_simulated(

@@ -10,6 +10,7 @@ import ibol
 from conftest import call, fails
 from ibol import zoo
 from ibol.envs import names as envs
+from ibol.evaluation import rollouts
 from ibol.evaluation.loading import load_run
 from ibol.evaluation.rollouts import skill_rollouts
 from ibol.skills.env import SkillEnv
@@ -45,6 +46,13 @@ def test_cards_say_what_is_there(name: str) -> None:
         assert accuracy["skills"] > 2 * max(accuracy["untrained"], accuracy["random"])
 
 
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Policies act on whole batches, however few episodes are asked for."""
+    monkeypatch.setattr(rollouts, "BATCH", 16)
+
+
+@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("name", zoo.names())
 def test_scores_of_the_cards_can_be_repeated(name: str) -> None:
     few = skill_rollouts(zoo.locate(name), which="eight", trajectories=8, seed=999)
@@ -53,6 +61,7 @@ def test_scores_of_the_cards_can_be_repeated(name: str) -> None:
     assert zoo.card(name)["scores"]["skills"]["spread"] / 3 < spread < zoo.card(name)["scores"]["skills"]["spread"] * 3
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_a_name_stands_wherever_a_run_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     before = content("point")

@@ -3,8 +3,9 @@
     python tools/build_docs.py            # the site; a warning is an error
     python tools/build_docs.py --pages    # only its Markdown, in build/pages
 
-The pages link to files of the repository that are not in docs/ (measurements, examples, SECURITY.md). Those are copied
-next to the pages, so that the site needs nothing besides itself.
+Tables of commands, settings and metrics are made from the code (tools/reference.py). The pages link to files of the
+repository that are not in docs/ (measurements, examples, SECURITY.md). Those are copied next to the pages, so that the
+site needs nothing besides itself.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import reference
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -32,7 +35,7 @@ def make_pages(pages: Path = PAGES) -> None:
     waiting = sorted(pages.rglob("*.md"))
     while waiting:
         page = waiting.pop()
-        text = page.read_text()
+        text = reference.insert(page.read_text())
         new = LINK.sub(lambda link, page=page: _staged(link, page, pages, copied, waiting), text)
         page.write_text(new)
 
@@ -72,13 +75,12 @@ def warnings_of(output: str) -> Iterator[str]:
     yield from (line for line in plain.splitlines() if re.match(r"(Warning|Error|WARNING|ERROR)\b", line))
 
 
-def build() -> int:
-    """The site; what the builder's exit code was."""
+def build(root: Path = ROOT) -> tuple[int, str]:
+    """The site of the pages in build/pages of `root`: an exit code, and what the builder says."""
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     output = done.stdout + done.stderr.partition("Traceback")[0]
-    print(output, end="")
-    return done.returncode or int(any(warnings_of(output)))
+    return done.returncode or int(any(warnings_of(output))), output
 
 
 def main() -> int:
@@ -89,7 +91,8 @@ def main() -> int:
     make_pages()
     if given.pages:
         return 0
-    code = build()
+    code, output = build()
+    print(output, end="")
     if not code:
         print("written to build/site/index.html; to search in it: python -m http.server --directory build/site")
     return code

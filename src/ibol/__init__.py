@@ -28,9 +28,19 @@ if TYPE_CHECKING:
 
 
 def load_linearizer(source: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Linearizer":
-    """A bundled linearizer by name (`half_cheetah`, `half_cheetah:1`), or that of a run directory or file.
+    """Load a linearizer: a policy that moves the state in the direction of a goal.
 
-    `trust_env` names environments that it may use although they are neither ours nor Gymnasium's own.
+    Args:
+        source: the name of a bundled one (`half_cheetah`; `half_cheetah:1` is its second seed), the directory of a run
+            of `ibol linearize`, or a `.safetensors` file of one.
+        trust_env: environments that it may use although they are neither ours nor Gymnasium's own. Making one of them
+            runs its code.
+
+    Returns:
+        The linearizer, ready to act.
+
+    Raises:
+        IbolError: there is none of that name, or the file is damaged.
     """
     from ibol.linearizer.policy import load_linearizer as load
 
@@ -39,11 +49,18 @@ def load_linearizer(source: str | Path, *, trust_env: str | Iterable[str] = ()) 
 
 
 def load_skills(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Skills":
-    """Bundled skills by name (`ant`, `ant:diayn`; 'ibol zoo' lists them), or those that a run of 'ibol discover' holds.
+    """Load skills: a policy with one behaviour for each latent z.
 
-    `skills.rollout(skills.sample_latents(9))` shows them.
+    Args:
+        run: the name of bundled skills (`ant`, `ant:diayn`; `ibol zoo` lists them), or the directory of a run of
+            `ibol discover`.
+        trust_env: as in `load_linearizer`.
 
-    `trust_env` is as in `load_linearizer`.
+    Returns:
+        The skills with all that they need: the normaliser of their observations and their linearizer.
+
+    Raises:
+        IbolError: there are none of that name, or no checkpoint is good.
     """
     from ibol.skills.policy import load_skills as load
 
@@ -52,9 +69,18 @@ def load_skills(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Ski
 
 
 def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> Any:
-    """What the run in directory `run` has learned, of any command: `agent.kind` says what it is, `rollout` shows it.
+    """Load what a run has learned, whatever command made it.
 
-    `trust_env` is as in `load_linearizer`.
+    Args:
+        run: the directory of a run, or the name of bundled skills.
+        trust_env: as in `load_linearizer`.
+
+    Returns:
+        An agent. Its `kind` is "skills", "linearizer", "policy" (of `ibol sac`) or "controller" (of `ibol downstream`).
+        `rollout` plays episodes: of latents (N, d), of goals (N, n), or for the last two of a number of episodes.
+
+    Raises:
+        IbolError: there is no such run, or no checkpoint is good.
     """
     from ibol.training.launch import load_agent as load
 

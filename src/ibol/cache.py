@@ -2,7 +2,8 @@
 
 They are in `ibol/` of the user's cache directory; IBOL_CACHE names another directory, or none if it is empty. JAX's own
 settings come first: where they name a cache, that one is used. Compiled functions are code, so that whoever can write
-to the cache can run code as its user: a directory that is not private is not used.
+to the cache can run code as its user: a directory that is not private is not used. `directory` has room for other
+things that can be made again.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import platform
 import re
 import stat
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import jax
 
 _MOST_BYTES = 512 * 2**20
+FOLDER_BYTES = 256 * 2**20
 _ENTRY = re.compile(r".*-[0-9a-f]{64}(\.\d+)?")  # JAX's key; with a process's number while it is written
 _CPU = re.compile(r"(vendor_id|cpu family|model|stepping|flags|CPU \w+|Features)\s*:.*")
 
@@ -43,6 +45,20 @@ def enable() -> None:
     config.update("jax_compilation_cache_dir", str(directory))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def directory(name: str) -> Path | None:
+    """A private directory of the cache for what can be made again, in which `FOLDER_BYTES` are kept, or nothing."""
+    wanted = os.environ.get("IBOL_CACHE")
+    if wanted == "":
+        return None
+    try:
+        root = _private(Path(wanted).expanduser().absolute() if wanted else _user_cache() / "ibol")
+        folder = _private(root / name)
+        _delete_oldest(_sizes(folder.glob("*.safetensors")), FOLDER_BYTES)
+    except (OSError, RuntimeError):
+        return None
+    return folder
 
 
 def _store_in(directory: Path) -> None:
@@ -119,13 +135,21 @@ def _processor() -> Iterator[str]:
 
 def _prune(root: Path) -> None:
     """Delete what was not used for longest, also of other versions, until the rest has room."""
-    entries = []
-    for file in root.glob("compiled-*/*"):
-        if _ENTRY.fullmatch(file.name):
-            with contextlib.suppress(FileNotFoundError):
-                entries.append((file.lstat().st_mtime, file.lstat().st_size, file))
-    excess = sum(size for _, size, _ in entries) - _MOST_BYTES
-    for _, size, file in sorted(entries):
+    files = (file for file in root.glob("compiled-*/*") if _ENTRY.fullmatch(file.name))
+    _delete_oldest(_sizes(files), _MOST_BYTES)
+
+
+def _sizes(files: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
+    """When each file was used last, and its size."""
+    for file in files:
+        with contextlib.suppress(FileNotFoundError):
+            yield file.lstat().st_mtime, file.lstat().st_size, file
+
+
+def _delete_oldest(entries: Iterable[tuple[float, int, Path]], most: int) -> None:
+    entries = sorted(entries)
+    excess = sum(size for _, size, _ in entries) - most
+    for _, size, file in entries:
         if excess <= 0:
             break
         file.unlink(missing_ok=True)

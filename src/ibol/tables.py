@@ -126,7 +126,7 @@ def experiment_table(lines: "Sequence[EntryStatus]", directory: str) -> Table:
         left = about if line.seconds else ""
         counts = [str(line.counts.get(kind, 0)) for kind in ("done", "running", "failed")]
         table.add_row(line.name, line.paper, str(line.needed), *counts, left, line.state, line.title)
-    table.caption = f"in {directory}; runs that several entries need are trained once"
+    table.caption = f"in {directory}"
     return table
 
 

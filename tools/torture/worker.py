@@ -103,14 +103,14 @@ def serve() -> None:
     """Import, then do jobs until stdin ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    _import_all()
+    import_all()
     for line in sys.stdin:
         job = Job(**json.loads(line))
         answers.write(json.dumps(asdict(_run(job))) + "\n")
         answers.flush()
 
 
-def _import_all() -> None:
+def import_all() -> None:
     """All that commands import, but nothing that starts a thread."""
     import importlib
     import pkgutil

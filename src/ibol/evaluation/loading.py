@@ -12,10 +12,14 @@ from typing import Any
 import numpy as np
 
 from ibol.errors import IbolError
+from ibol.linearizer.policy import Linearizer
 from ibol.runs import checkpoint
 from ibol.runs.directory import RunDirectory
 from ibol.skills.policy import Skills
 from ibol.training.launch import agent_of, open_run
+
+_WORLD = ("env", "env_settings", "state_dim", "action_dim", "location_dims", "linearized", "distortion")
+"""What the description of skills says of the world that they act in."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,21 +51,37 @@ class LoadedRun:
     @cached_property
     def fingerprint(self) -> str:
         """A SHA-256 of all that decides what the skills do."""
-        skills = self.skills
-        arrays = {**checkpoint.flatten(skills.network, "skills/"), **skills.normalizer.state()}
-        descriptions: list[Any] = [dataclasses.asdict(skills.description)]
-        if skills.phi is None:
-            del descriptions[0]["represented"]  # so that nothing changes for skills without phi
-        else:
-            arrays |= checkpoint.flatten(skills.phi, "phi/")
-        if skills.linearizer is not None:
-            arrays |= {f"linearizer/{name}": value for name, value in skills.linearizer.arrays().items()}
-            descriptions.append(dataclasses.asdict(skills.linearizer.description))
-        digest = hashlib.sha256(json.dumps(descriptions, sort_keys=True).encode())
-        for name in sorted(arrays):
-            digest.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
-            digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-        return digest.hexdigest()
+        return fingerprint_of(self.skills)
+
+
+def fingerprint_of(skills: Skills) -> str:
+    """A SHA-256 of all that decides what skills do."""
+    arrays = {**checkpoint.flatten(skills.network, "skills/"), **skills.normalizer.state()}
+    description = dataclasses.asdict(skills.description)
+    if skills.phi is None:
+        del description["represented"]  # so that nothing changes for skills without phi
+    else:
+        arrays |= checkpoint.flatten(skills.phi, "phi/")
+    return _digest(description, arrays, skills.linearizer)
+
+
+def fingerprint_of_world(skills: Skills) -> str:
+    """A SHA-256 of all that decides what becomes of given answers in the place of the skill policy's."""
+    description = dataclasses.asdict(skills.description)
+    del description["env_settings"]["num_threads"]
+    return _digest({name: description[name] for name in _WORLD}, {}, skills.linearizer)
+
+
+def _digest(description: dict[str, Any], arrays: checkpoint.Arrays, linearizer: Linearizer | None) -> str:
+    descriptions = [description]
+    if linearizer is not None:
+        arrays = arrays | {f"linearizer/{name}": value for name, value in linearizer.arrays().items()}
+        descriptions.append(dataclasses.asdict(linearizer.description))
+    digest = hashlib.sha256(json.dumps(descriptions, sort_keys=True).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
 
 
 Run = Path | LoadedRun

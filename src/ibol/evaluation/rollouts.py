@@ -2,9 +2,18 @@
 
 RUN/evaluation/*.safetensors: arrays, and a JSON header with everything that decides them but their number. Fewer
 episodes are the first ones of a file, more are simulated after them. What does not fit the run any more, or was
-damaged, is simulated again. In a directory that cannot be written, and for bundled skills, nothing is kept.
+damaged, is simulated again.
+
+Those of untrained policies and of random answers are the same for many runs, and bundled skills have no directory to
+write to: they are kept in the user's cache, under a digest of all that decides them. Random answers depend on the
+environment and the linearizer alone.
 """
 
+import contextlib
+import functools
+import hashlib
+import json
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,12 +23,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol import memory, zoo
+from ibol import cache, memory, zoo
 from ibol.bounds import whole_number
-from ibol.envs import TASKS
+from ibol.envs import ENVS, TASKS
 from ibol.envs.checks import dimensions
 from ibol.errors import IbolError, unknown
-from ibol.evaluation.loading import LoadedRun, Run, load_run
+from ibol.evaluation.loading import LoadedRun, Run, fingerprint_of, fingerprint_of_world, load_run
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.runs import checkpoint, files
 from ibol.runs.directory import versions
@@ -38,6 +47,8 @@ SMOKE_BATCH = 64  # of a run with preset smoke, of which few are ever asked for
 LINE = 4.0  # the latents of "line" reach from -4 to 4, as the paper's of the orientation
 _VERSION = 3
 _ENGINES = ("mujoco", "jax", "numpy")
+SHARED = "references"
+"""The folder of the user's cache with episodes that several runs share."""
 _ARRAYS = ("latents", "locations", "returns", "lengths")
 
 
@@ -118,11 +129,16 @@ def skill_rollouts(
     mode, only = "-mode" if deterministic else "", "" if state_dims is None else f"-dims{'_'.join(map(str, dims))}"
     file = run.path / "evaluation" / f"{policy}-{which}{count}-seed{seed}{mode}{only}.safetensors"
     kept = _load(file, key, skills.prior, latents)
+    acting, shared = skills, None
+    if kept is None or len(kept.latents) < len(latents):
+        acting = initial_agent(run.path) if policy == "untrained" else skills
+        shared = _shared(run, acting, key, trajectories)
+        if shared is not None:  # what a run brings along is not mixed into what others are measured by
+            kept = _load(*shared, skills.prior, latents)
     if kept is not None and len(kept.latents) >= len(latents):
         if progress is not None:
             progress.skip(len(latents))
         return kept.chosen(slice(len(latents)))
-    acting = initial_agent(run.path) if policy == "untrained" else skills
     make_act = _random if policy == "random" else _skilled(deterministic, goals=which == "goals")
     pieces, first, size = [], 0, batch_of(run)
     if kept is not None and len(kept.latents) >= size:  # whole batches need not be simulated again
@@ -142,16 +158,58 @@ def skill_rollouts(
             progress.advance(len(batch.lengths))
     locations, returns, lengths = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     rollouts = Rollouts(latents, locations, returns, lengths, skills.prior)
-    if zoo.is_bundled(run.path):
-        return rollouts
+    arrays = {name: getattr(rollouts, name) for name in _ARRAYS}
+    if shared is not None:
+        with contextlib.suppress(OSError, IbolError):  # no room: the next one simulates them again
+            checkpoint.save(shared[0], arrays, shared[1])
+    if not zoo.is_bundled(run.path):
+        _keep(run, file, arrays, key)
+    return rollouts
+
+
+def _keep(run: LoadedRun, file: Path, arrays: checkpoint.Arrays, key: dict[str, Any]) -> None:
+    """Put roll-outs into the run directory, if it can be written."""
     try:
         files.folder(run.path, file.parent.name)
-        checkpoint.save(file, {name: getattr(rollouts, name) for name in _ARRAYS}, key)
+        checkpoint.save(file, arrays, key)
     except LinkError as error:
-        warnings.warn(f"{error}; the roll-outs are not kept", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{error}; the roll-outs are not kept", RuntimeWarning, stacklevel=3)
     except (OSError, IbolError):  # a run that cannot be written is as good as any other
         pass
-    return rollouts
+
+
+def _shared(
+    run: LoadedRun, acting: Skills, key: dict[str, Any], trajectories: int
+) -> tuple[Path, dict[str, Any]] | None:
+    """Where the user's cache keeps these episodes and what decides them, if they are of use to other runs.
+
+    What others have written as their environment may change under the same name: only ours are kept there.
+    """
+    if (key["policy"] == "skills" and not zoo.is_bundled(run.path)) or acting.env not in ENVS:
+        return None
+    folder = cache.directory(SHARED)
+    if folder is None:
+        return None
+    who = fingerprint_of_world(acting) if key["policy"] == "random" else fingerprint_of(acting)
+    decided = {
+        **key, "skills": who, "prior": [acting.description.prior, acting.latent_dim], "envs": _digest_of_envs(),
+        "count": trajectories if key["which"] == "line" else 0,
+    }  # fmt: skip
+    name = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
+    file = folder / f"{name}.safetensors"
+    with contextlib.suppress(OSError):
+        os.utime(file)  # it is used: the cache deletes others first
+    return file, decided
+
+
+@functools.cache
+def _digest_of_envs() -> str:
+    """A SHA-256 of our environments, whatever the version says."""
+    digest = hashlib.sha256()
+    for file in sorted((Path(__file__).parents[1] / "envs").rglob("*")):
+        if file.is_file() and file.suffix != ".pyc":
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def choose_latents(skills: Skills, which: Which, trajectories: int, seed: int) -> NDArray[np.float32]:

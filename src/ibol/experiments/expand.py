@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
-from ibol import bounds, presets, trust
+from ibol import bounds, presets, trust, zoo
 from ibol.envs import ENVS, TASKS
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
@@ -55,7 +55,7 @@ def expand(table: Table, context: Context, command: str = "", env: str = "") -> 
         if method not in _methods():
             raise unknown("method", str(method), _methods(), f" (in {context.source})")
         for place in _several(table.get("env", env)):
-            own = {"seed": 0, **table, "method": method, "env": place}
+            own = {"seed": 0, "variant": "", **table, "method": method, "env": place}
             cells += [_cell(dict(zip(own, values, strict=True)), context) for values in _product(own, context)]
     return cells
 
@@ -71,8 +71,8 @@ def _product(table: Table, context: Context) -> list[tuple[Any, ...]]:
 def _choices(name: str, value: Any, table: Table, context: Context) -> list[Any]:
     if name in ("linearizer", "skills"):
         return _sources(name, value, table, context)
-    if name == "imitation_set" and isinstance(value, Mapping):
-        return [_imitation_set(value, table, context)]
+    if name == "imitation_set":
+        return [_imitation_set(value, table, context) if isinstance(value, Mapping) else _named(name, value, context)]
     grid = isinstance(value, list) and (
         not _is_tuple(str(table["method"]), name) or all(isinstance(one, list) for one in value)
     )
@@ -129,7 +129,7 @@ def _imitation_set(value: Table, table: Table, context: Context) -> Cell:
     robot = TASKS[table["env"]].robot if table["env"] in TASKS else ""
     preset = table.get("preset", context.preset)
     runs = value.get("runs")
-    if not isinstance(runs, list) or not runs:
+    if not isinstance(runs, list) or not runs or not all(isinstance(one, Mapping) for one in runs):
         raise IbolError(f"imitation_set in {context.source} needs runs: the tables of those whose skills it has")
     members = [cell for one in runs for cell in expand({"preset": preset, **one}, context, "discover", robot)]
     seed = bounds.whole_number("seed of an imitation set", value.get("seed", 0), 0)
@@ -140,8 +140,11 @@ def _imitation_set(value: Table, table: Table, context: Context) -> Cell:
 
 def _cell(table: dict[str, Any], context: Context) -> Cell:
     """The cell of a table with one value for each key."""
-    method, preset = table["method"], table.get("preset", context.preset)
-    env, seed, variant = table["env"], bounds.whole_number("seed", table["seed"], 0), table.get("variant", "")
+    method, preset, env, variant = table["method"], table.get("preset", context.preset), table["env"], table["variant"]
+    for name, value in (("preset", preset), ("env", env), ("variant", variant)):
+        if not isinstance(value, str):
+            raise IbolError(f"{name} in {context.source} is {value!r:.80}, but a name is needed")
+    seed = bounds.whole_number("seed", table["seed"], 0)
     _check_env(method, env, context.source)
     command = method if method in launch.COMMANDS else "discover"
     chosen: dict[str, Any] = {}
@@ -167,8 +170,8 @@ def _cell(table: dict[str, Any], context: Context) -> Cell:
         _check_own(env, environment)
     if hasattr(config, "linearizer") and "linearizer" not in sources:
         _check_linearizer(env, config.linearizer)
-    if command == "downstream" and "skills" not in sources and not config.skills:
-        raise IbolError(f"{env} in {context.source} needs skills: a table of the run, a path or 'none'")
+    if command == "downstream":
+        _check_task(env, config, sources, context.source)
     values = json.loads(json.dumps({k: v for k, v in dataclasses.asdict(config).items() if k not in sources}))
     shown = {name: value for name, value in settings.items() if name not in ("linearizer", "skills", "imitation_set")}
     return Cell(method, env, str(preset), seed, values, env_settings, sources, (), shown, variant)
@@ -191,6 +194,21 @@ def _check_env(method: str, env: Any, source: str) -> None:
     if not env:
         raise IbolError(f"a run of {method} in {source} has no env: choose one of {', '.join(ENVS)}, or an own one")
     trust.check_env(env, source)
+
+
+def _check_task(env: str, config: Any, sources: Mapping[str, Cell], source: str) -> None:
+    """Refuse a task without the skills or paths that it needs."""
+    if "skills" not in sources and config.skills != "none":
+        if not config.skills:
+            raise IbolError(f"{env} in {source} needs skills: a table of the run, a path or 'none'")
+        if not (zoo.locate(config.skills) / "config.json").is_file():
+            raise IbolError(f"there are no skills at {config.skills} (for {env} in {source})")
+    if "imitation_set" in sources:
+        return
+    if TASKS[env].goal_range is None and not config.imitation_set:
+        raise IbolError(f"{env} in {source} needs an imitation_set: a table with runs, or the path of a file")
+    if config.imitation_set and not Path(config.imitation_set).is_file():
+        raise IbolError(f"there is no imitation set at {config.imitation_set} (for {env} in {source})")
 
 
 @functools.cache

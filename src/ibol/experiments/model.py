@@ -31,11 +31,18 @@ GRIDS = {"grid": "random", "grid-eight": "eight"}
 CLAIMS = tuple(f"C{number}" for number in range(1, 11))
 """The paper's claims, which `ibol.experiments.claims` decides."""
 DRAWN = (*FIGURES, *GRIDS, "scenes")
+DRAWN_FROM = dict.fromkeys(DRAWN, ("discover",)) | {
+    "trajectories": ("discover", "linearize"),
+    "linearizer-rewards": ("linearize",),
+    "curves": ("discover", *launch.COMMANDS),
+}
+"""The commands whose runs a figure can show."""
 PAPER = resources.files("ibol.experiments") / "paper.toml"
 _MOST_BYTES = 2**20
 _RESERVED = ("all", "runs", "leases", "failures")
 _PRESETS = ("paper", "fast", "smoke")
-_TOP_KEYS = ("title", "preset", *_PRESETS)
+_DIFFERS_KEYS = ("differs", *(f"differs_{preset}" for preset in _PRESETS))
+_TOP_KEYS = ("title", "preset", *_PRESETS, *_DIFFERS_KEYS)
 _RUN_KEYS = ("runs", "rows", "columns", "cells")
 _SHARED_KEYS = ("shared", *(f"shared_{preset}" for preset in _PRESETS))
 _COUNT_KEYS = tuple(f"trajectories_{preset}" for preset in _PRESETS)
@@ -104,6 +111,8 @@ class Experiment:
     title: str
     preset: str
     entries: tuple[Entry, ...]
+    differs: str = ""
+    """What is otherwise than in the paper for all of its entries."""
 
     def chosen(self, names: Sequence[str]) -> "Experiment":
         """Only the entries with these names; `all`, and no name, are all of them."""
@@ -168,7 +177,13 @@ def parse(text: str, source: str, preset: str | None = None, seeds: int | None =
         raise IbolError(f"{source} has no entry: a table such as [comparison] with figures and runs")
     if sum(len(entry.cells) for entry in entries) > MOST:
         raise IbolError(f"{source} asks for more than {MOST} runs: make several files of it")
-    return Experiment(str(content.get("title", Path(source).stem)), chosen, tuple(entries))
+    texts = {"title": content.get("title", Path(source).stem)}
+    texts |= {name: content.get(name, "") for name in _DIFFERS_KEYS}
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise IbolError(f"{name} in {source} is {value!r:.80}, but text is needed")
+    differs = " ".join(filter(None, (texts["differs"], texts.get(f"differs_{chosen}"))))
+    return Experiment(texts["title"], chosen, tuple(entries), differs)
 
 
 def _by_command(tables: Any, preset: str, source: str) -> Mapping[str, Table]:
@@ -195,9 +210,17 @@ def _entry(name: str, table: Table, context: Context) -> Entry:
     rows = tuple(_settings(row) for row in expanded if row)
     if not rows:
         raise IbolError(f"{where} has no runs")
-    if set(about.figures) & set(GRIDS) and "runs" in table:
-        raise IbolError(f"{where}: the figure {about.figures[0]} needs rows and columns, or cells, instead of runs")
-    return Entry(name, about, rows)
+    entry = Entry(name, about, rows)
+    for figure in about.figures:
+        if figure in GRIDS and "runs" in table:
+            raise IbolError(f"{where}: the figure {figure} needs rows and columns, or cells, instead of runs")
+        for cell in entry.cells:
+            if cell.command not in DRAWN_FROM[figure]:
+                said = " or ".join(f"'ibol {command}'" for command in DRAWN_FROM[figure])
+                raise IbolError(
+                    f"{where}: the figure {figure} is drawn from runs of {said}, not of 'ibol {cell.command}'"
+                )
+    return entry
 
 
 def _settings(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:

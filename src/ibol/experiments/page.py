@@ -40,6 +40,7 @@ def write_page(
         title=escape(experiment.title),
         style=(_REPORT / "style.css").read_text(),
         summary=escape(f"Preset {experiment.preset}: {len(board.done)} of {len(board.cells)} runs are done{failed}."),
+        differs=f'<p class="note">{escape(experiment.differs)}</p>' if experiment.differs else "",
         nav=nav,
         claims=_claims(verdicts),
         entries="".join(_entry(result, directory) for result in results),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ibol.experiments import costs
 from ibol.experiments.cells import SET, Cell
-from ibol.experiments.model import Experiment
+from ibol.experiments.model import About, Experiment
 from ibol.experiments.states import State, state_of
 from ibol.report.tables import command_line
 from ibol.runs.directory import RunDirectory
@@ -46,23 +46,27 @@ def states_of(experiment: Experiment, directory: Path) -> dict[str, State]:
 
 
 def status_of(experiment: Experiment, directory: Path, workers: int) -> list[EntryStatus]:
-    """A line for each entry."""
+    """A line for each entry and, of several, one for all of them."""
     states, estimates = states_of(experiment, directory), costs.Costs(experiment.needed, directory)
-    lines = []
-    for entry in experiment.entries:
-        cells = entry.needed
+
+    def line(name: str, about: About, cells: Sequence[Cell], *, drawn: bool) -> EntryStatus:
         counts: dict[str, int] = {}
         for cell in cells:
             kind = states[cell.name].kind
             counts[kind] = counts.get(kind, 0) + 1
         left = [cell for cell in cells if states[cell.name].kind != "done"]
-        drawn = (directory / entry.name / "scores.json").is_file()
-        lines.append(
-            EntryStatus(
-                entry.name, entry.about.title, entry.about.paper, len(cells), counts,
-                seconds_left(left, states, estimates, workers), all(estimates.known(cell) for cell in left), drawn,
-            )
+        return EntryStatus(
+            name, about.title, about.paper, len(cells), counts, seconds_left(left, states, estimates, workers),
+            all(estimates.known(cell) for cell in left), drawn,
         )  # fmt: skip
+
+    drawn = [(directory / entry.name / "scores.json").is_file() for entry in experiment.entries]
+    lines = [
+        line(entry.name, entry.about, entry.needed, drawn=done)
+        for entry, done in zip(experiment.entries, drawn, strict=True)
+    ]
+    if len(lines) > 1:
+        lines.append(line("all", About("All of these, each run once."), experiment.needed, drawn=all(drawn)))
     return lines
 
 

@@ -93,7 +93,15 @@ class Linearizer:
         return self.description.macro_length
 
     def act(self, obs: ArrayLike, goal: ArrayLike) -> NDArray[np.float32]:
-        """Actions in [-1, 1] for raw observations (n,) or (N, n) and goals of matching shape."""
+        """Actions, by the mode of the policy.
+
+        Args:
+            obs: raw observations (n,) or (N, n).
+            goal: a goal for each, (goal_dim,) or (N, goal_dim), in [-1, 1].
+
+        Returns:
+            Actions in [-1, 1], (m,) or (N, m).
+        """
         states = array("observations", obs, ..., self.description.state_dim, dtype=np.float32)
         goals = array("goals", goal, *states.shape[:-1], self.goal_dim, dtype=np.float32)
         return self._actions(states, goals)
@@ -120,9 +128,14 @@ class Linearizer:
         return act
 
     def rollout(self, goals: ArrayLike, seed: int = 0) -> Trajectories:
-        """One episode for each goal of (N, goal_dim), held from beginning to end: raw `states` (N, horizon + 1, n).
+        """Play one episode for each goal, which is held from beginning to end.
 
-        `seed` decides the initial states.
+        Args:
+            goals: (N, goal_dim), in [-1, 1].
+            seed: decides the initial states.
+
+        Returns:
+            The episodes, with raw `states` (N, horizon + 1, n) at every environment step.
         """
         held = array("goals", goals, "N", self.goal_dim, dtype=np.float32)
         env = self.make_env(len(held))

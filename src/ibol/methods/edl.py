@@ -192,6 +192,12 @@ class EDLTrainer(DiscoveryTrainer):
             metrics |= self.discover(epoch)
         return Epoch(trajectories.num_steps * self.world.macro_length, metrics)
 
+    def stage(self, epoch: int) -> str:
+        """Exploring, also discovering in its last epoch, or learning."""
+        if epoch >= self.explore_epochs:
+            return "learn"
+        return "explore" if epoch + 1 < self.explore_epochs else "explore and discover"
+
     def learn_to_explore(self, trajectories: Trajectories, skills: NDArray[np.float32], epoch: int) -> dict[str, float]:
         """Reward the steps by the models as they are, then gradient steps of models and SAC on replayed ones."""
         key, another = jax.random.split(jax.random.key(derive(self.seed, "models", epoch)))

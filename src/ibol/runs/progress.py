@@ -41,15 +41,30 @@ class TrainingProgress(_Shown):
         self._begun = time.monotonic()
         self._last_line = -_PLAIN_INTERVAL
         self._quiet = quiet
+        self._stage = ""
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         if self._console.is_terminal and not quiet:
             columns = (
-                TextColumn("{task.fields[numbers]}"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"),
-                TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+                TextColumn("{task.description}"), TextColumn("{task.fields[numbers]}"), BarColumn(),
+                MofNCompleteColumn(), TextColumn("epochs"), TimeElapsedColumn(), TextColumn("left"),
+                TimeRemainingColumn(),
             )  # fmt: skip
             self._bar = Progress(*columns, console=self._console)
-            self._task = self._bar.add_task("train", total=total, completed=done, numbers="starting")
+            self._task = self._bar.add_task("", total=total, completed=done, numbers="starting")
+
+    def begin(self, stage: str) -> None:
+        """Show that an epoch of a stage begins; a training without stages has one without a name.
+
+        Where there is no bar, a stage is a line of its own.
+        """
+        if stage == self._stage or self._quiet:
+            return
+        self._stage = stage
+        if self._bar is not None:
+            self._bar.update(self._task, description=f"{stage}:")
+        else:
+            print(f"stage: {stage}", file=sys.stderr)
 
     def update(self, epoch: int, row: Mapping[str, Any]) -> None:
         """Show that `epoch` epochs are done and what the last one measured."""

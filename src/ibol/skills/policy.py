@@ -128,7 +128,15 @@ class Skills:
         return 1 if self.linearizer is None else self.linearizer.macro_length
 
     def sample_latents(self, n: int, seed: int = 0) -> NDArray[np.float32]:
-        """Latents (n, d) from the prior."""
+        """Draw latents from the prior.
+
+        Args:
+            n: how many.
+            seed: decides which.
+
+        Returns:
+            Latents (n, d).
+        """
         n = whole_number("the number of latents", n)
         memory.check(8 * n * self.latent_dim, f"{n} latents", "ask for fewer (--trajectories)")
         return self.prior.draw(generator(seed, "latents"), n)
@@ -136,10 +144,20 @@ class Skills:
     def act(
         self, obs: ArrayLike, latents: ArrayLike, *, deterministic: bool = False, seed: int = 0, step: int = 0
     ) -> NDArray[np.float32]:
-        """What the skill policy answers to raw observations (n,) or (N, n): a sample, or its mode if `deterministic`.
+        """What the skill policy answers to observations.
 
         With a linearizer this is a goal for it, to be held for `macro_length` steps; without one it is an action. See
         `controller` for actions in either case.
+
+        Args:
+            obs: raw observations (n,) or (N, n).
+            latents: a latent for each, (d,) or (N, d).
+            deterministic: the mode of the policy instead of a sample.
+            seed: decides the sample, together with `step`.
+            step: the number of the decision.
+
+        Returns:
+            Goals or actions in [-1, 1], (m,) or (N, m).
         """
         states = array("observations", obs, ..., self.description.state_dim)
         z = array("latents", latents, *states.shape[:-1], self.latent_dim, dtype=np.float32)
@@ -154,9 +172,16 @@ class Skills:
         return np.asarray(sac.sample_actions(self.network, inputs, jax.random.key(seed), step))
 
     def controller(self, latents: ArrayLike, *, deterministic: bool = False, seed: int = 0) -> Act:
-        """A function of (raw observations (N, n), step from 0) that gives actions in [-1, 1] for latents (N, d).
+        """A function for your own loop, that acts by these skills. Make a new one for every episode.
 
-        They are those of samples of the skill policy, or of its mode if `deterministic`.
+        Args:
+            latents: the skill of each of N robots, (N, d).
+            deterministic: act by the mode of the skill policy instead of samples.
+            seed: decides the samples.
+
+        Returns:
+            A function of raw observations (N, n) and the number of the step in the episode, from 0. It gives actions
+            (N, m) in [-1, 1].
         """
         z = array("latents", latents, ..., self.latent_dim, dtype=np.float32)
         seed = whole_number("seed", seed, 0)
@@ -173,10 +198,20 @@ class Skills:
         return bool(set(self.location_dims) & set(self.description.represented))
 
     def latent_for(self, goals: ArrayLike, obs: ArrayLike) -> NDArray[np.float32]:
-        """The latents (N, d) of the skills that lead from raw observations (N, n) to goal locations (N, k).
+        """The skills that lead to goal locations, if the method learned a representation phi (METRA, LSD, CSD, CSF).
 
         They point from phi(s) to phi(g), where g is the state s moved to the goal: of length 1, with a Gaussian prior
         of its typical length, the square root of d; a discrete skill is the one that points there best.
+
+        Args:
+            goals: locations (N, k).
+            obs: raw observations (N, n) from where to go.
+
+        Returns:
+            Latents (N, d).
+
+        Raises:
+            IbolError: there is no phi, or it does not see the location (`finds_goals` says so).
         """
         if self.phi is None or not self.finds_goals:
             raise IbolError("these skills have no representation of locations: those of METRA, LSD, CSD and CSF have")
@@ -189,7 +224,16 @@ class Skills:
         return self.prior.from_box(toward / np.maximum(length, 1e-12), float(np.sqrt(self.latent_dim)))
 
     def goal_controller(self, goals: ArrayLike, *, deterministic: bool = False, seed: int = 0) -> Act:
-        """As `controller`, but for goal locations (N, k): each answer is that of the skill which leads there."""
+        """A function for your own loop, as `controller` gives, that goes to goals by choosing a skill at each decision.
+
+        Args:
+            goals: locations (N, k).
+            deterministic: as in `controller`.
+            seed: as in `controller`.
+
+        Returns:
+            As `controller`.
+        """
         wanted = array("goals", goals, "N", len(self.location_dims))
         seed = whole_number("seed", seed, 0)
 
@@ -205,9 +249,15 @@ class Skills:
         return self.linearizer.act_on(choose, DISTORTIONS[self.description.distortion])
 
     def rollout(self, latents: ArrayLike, seed: int = 0, *, deterministic: bool = False) -> Trajectories:
-        """One episode for each latent of (N, d): raw `states` (N, horizon + 1, n) at every environment step.
+        """Play one episode for each latent.
 
-        The skill policy is sampled, or `deterministic`; `seed` decides the samples and the initial states.
+        Args:
+            latents: the skills, (N, d).
+            seed: decides the initial states and the samples of the skill policy.
+            deterministic: act by the mode of the skill policy instead of samples.
+
+        Returns:
+            The episodes, with raw `states` (N, horizon + 1, n) at every environment step.
         """
         z = array("latents", latents, "N", self.latent_dim, dtype=np.float32)
         act = self.controller(z, deterministic=deterministic, seed=seed)

@@ -58,6 +58,7 @@ def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume:
         with interruptible() as interruption, progress:
             while done < trainer.epochs and not interruption.requested:
                 began = time.monotonic()
+                progress.begin(trainer.stage(done))
                 try:
                     # In its first epoch a process compiles, and has nothing yet that would be lost.
                     with interruption.cut_short(GRACE if done > first else 0.0):

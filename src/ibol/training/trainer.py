@@ -81,6 +81,10 @@ class Trainer(ABC):
     def restore_learned(self, arrays: Arrays) -> None:
         """Undo `learned`."""
 
+    def stage(self, epoch: int) -> str:
+        """What an epoch does, for the progress, if a training has stages."""
+        return ""
+
     def evaluate(self, epoch: int) -> dict[str, float]:
         """Measurements for the log, every `evaluate_every` epochs and at the end."""
         return {}

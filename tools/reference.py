@@ -1,0 +1,214 @@
+"""Tables of the documentation that are made from the code: commands with their flags, settings, metrics, tuning.
+
+A page asks for one of them by a line such as `<!-- insert: commands -->`.
+"""
+
+import argparse
+import dataclasses
+import functools
+import importlib
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import tyro
+
+from ibol import cli, presets
+from ibol.cli import parsing
+from ibol.metrics.catalogue import CATALOGUE, Metric
+from ibol.training import launch
+
+INSERT = re.compile(r"^<!-- insert: ([\w-]+)(?: ([\w-]+))? -->$", re.M)
+ENV_OF = {"linearize": "ant", "discover": "ant", "sac": "half_cheetah", "downstream": "ant_goal"}
+"""For which environment the defaults of commands that train are shown."""
+PARTS = {"raw": "without a linearizer", "none": "without skills"}
+"""Parts of presets that are no environments."""
+
+
+class _ParserMade(Exception):
+    """Carries a command's parser out of the command."""
+
+
+@functools.cache
+def parser_of(command: str, *args: str) -> argparse.ArgumentParser:
+    """The parser of a command, which is not run."""
+
+    def make(kind: Any, *, prog: str, description: str, config: Any = (), args: Any = (), **options: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of get_parser: argparse is to become optional
+            raise _ParserMade(
+                tyro.extras.get_parser(kind, prog=prog, description=description, config=config, **options)
+            )
+
+    with mock.patch.object(parsing.tyro, "cli", make):
+        try:
+            cli.COMMANDS[command]([*filter(None, [ENV_OF.get(command)]), *args])
+        except _ParserMade as made:
+            parser: argparse.ArgumentParser = made.args[0]
+            return parser
+    raise RuntimeError(f"ibol {command} parses nothing")
+
+
+def actions_of(parser: argparse.ArgumentParser) -> list[tuple[str, list[argparse.Action]]]:
+    """Its groups of arguments, with their titles."""
+    groups = ((group.title or "", group._group_actions) for group in parser._action_groups)
+    return [(title, [a for a in actions if a.dest != "help"]) for title, actions in groups]
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(_cell(text) for text in cells)} |" for cells in lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def commands_text() -> str:
+    """Every command: what it does, its arguments, its flags with their defaults."""
+    return "\n".join(_command(name) for name in cli.COMMANDS)
+
+
+def _command(name: str) -> str:
+    parser = parser_of(name)
+    groups = actions_of(parser)
+    places = [a.metavar for _, actions in groups for a in actions if not a.option_strings]
+    usage = " ".join(["ibol", name, *map(str, places)])
+    parts = [f"## ibol {name}\n", f"{(parser.description or '').strip()}\n", f"```text\n{usage} [OPTIONS]\n```\n"]
+    rows = [
+        _row(a) for title, actions in groups for a in actions if name not in ENV_OF or not title.startswith("settings")
+    ]
+    if rows:
+        parts.append(table(["argument", "default", "what it is"], rows))
+    if name in ENV_OF:
+        method = "ibol" if name == "discover" else name
+        parts.append(f"Every [setting](settings.md#{method}) of the method is a flag, too.\n")
+    return "\n".join(parts)
+
+
+def _row(action: argparse.Action) -> tuple[str, str, str]:
+    """Name, default and meaning of an argument."""
+    text, _, default = _plain(action.help or "").rpartition("(default: ")
+    if not text:
+        text, default = default, ")"
+    names = " ".join(f"`{name}`" for name in action.option_strings) or f"`{action.metavar}`"
+    values = action.choices if action.choices is not None else None
+    if values is not None:
+        text = f"{text.strip()} One of {', '.join(f'`{value}`' for value in sorted(values))}."
+    default = default.rstrip().removesuffix(")")
+    return names, f"`{default}`" if default else "", text.strip()
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("<", "&lt;")
+
+
+def settings_text() -> str:
+    """The settings of all methods: their meaning, and the values of the presets `paper` and `fast`."""
+    discovery = launch.discovery_methods()
+    return "\n".join(_settings(name) for name in [*sorted(discovery, key="ibol".__ne__), *_others(discovery)])
+
+
+def _others(discovery: Iterable[str]) -> list[str]:
+    return [name for name in presets.commands() if name not in discovery]
+
+
+def _settings(method: str) -> str:
+    config, columns = launch.find(method).config, [name for name in presets.names(method) if name != "smoke"]
+    meanings = _meanings(method)
+    values = [dataclasses.asdict(presets.build(config, method, name, "")) for name in columns]
+    rows = []
+    for field in values[0]:
+        flag = f"--{field.rstrip('_').replace('_', '-')}"
+        rows.append([f"`{flag}`", *(f"`{_value(one[field])}`" for one in values), meanings.get(flag, "")])
+    differ = [
+        [
+            PARTS.get(env, env),
+            name,
+            ", ".join(f"`{key}` {_value(value)}" for key, value in here.items()),
+            presets.status(method, name, env),
+        ]
+        for name in columns
+        for env in _parts(method, name)
+        if (here := presets.values(method, name, env, alone=True))
+    ]
+    text = f"## {method}\n\n" + table(["flag", *columns, "what it is"], rows)
+    if differ:
+        text += "\nWhat differs from this:\n\n" + table(["where", "preset", "values", "status"], differ)
+    return text
+
+
+def _value(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+
+
+def _parts(method: str, preset: str) -> list[str]:
+    return [part for part in presets._tables(method)[preset] if part != "all"]
+
+
+def _meanings(method: str) -> dict[str, str]:
+    """What each flag of a method means."""
+    command = method if method in cli.COMMANDS else "discover"
+    parser = parser_of(command, *([] if command == method else ["--method", method]))
+    actions = [action for _, group in actions_of(parser) for action in group]
+    return {name: _row(action)[2] for action in actions for name in action.option_strings}
+
+
+def metrics_text() -> str:
+    """What 'ibol evaluate' measures."""
+    measured = [metric for metric in CATALOGUE.values() if metric.kind != "training"]
+    rows = [[f"`{m.name}`", m.header, m.unit, m.better, _first_upper(m)] for m in measured]
+    return table(["key in JSON", "column", "unit", "better", "what it is"], rows)
+
+
+def _first_upper(metric: Metric) -> str:
+    return metric.explanation[:1].upper() + metric.explanation[1:]
+
+
+def tuning_text(method: str = "") -> str:
+    """The tries of a method (default: all) on each robot, from benchmarks/tuning/; what is chosen is bold."""
+    tune = _tune()
+    titles = {name: launch.find(name).title for name in tune.METHODS}
+    rows = []
+    for file in sorted(tune.TUNING.glob("*.json")):
+        for row, chosen in tune.choose(file.stem):
+            if method in ("", row["method"]):
+                rows.append([file.stem, *([] if method else [titles[row["method"]]]), *_try(row, chosen)])
+    header = ["environment", *([] if method else ["method"]), "changes", "information from neighbours", "accuracy"]
+    return table([*header, "spread (m)"], rows)
+
+
+def _try(row: Mapping[str, Any], chosen: bool) -> list[str]:
+    scores, where = row["scores"], "" if row["linearizer"] is not None else "without a linearizer: "
+    changes = ", ".join(f"`{name} {_value(value)}`" for name, value in row["settings"].items())
+    information = f"{scores['neighbour_information']:.2f}"
+    cells = [where + changes, f"**{information}**" if chosen else information]
+    return [*cells, f"{scores['accuracy']:.3f}", f"{scores['spread']:.1f}"]
+
+
+def _tune() -> Any:
+    """benchmarks/tune.py, which has the criterion."""
+    folder = str(Path(__file__).parents[1] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("tune")
+    finally:
+        sys.path.remove(folder)
+
+
+INSERTS: dict[str, Callable[..., str]] = {
+    "commands": commands_text,
+    "settings": settings_text,
+    "evaluation-metrics": metrics_text,
+    "tuning": tuning_text,
+}
+
+
+def insert(text: str) -> str:
+    """A page with the tables that it asks for."""
+    return INSERT.sub(lambda wanted: INSERTS[wanted[1]](*filter(None, [wanted[2]])), text)
