@@ -56,7 +56,7 @@ def write_film(
     kind = output.suffix.lower()
     partial = output.with_name(f".{output.stem}.partial{kind}")
     try:
-        with _painter(episodes, width, height, smooth=kind == ".png") as draw:
+        with _painter(episodes, width, height, smooth=kind != ".mp4") as draw:
             if kind == ".png":
                 Pictures.fromarray(_strip(episodes, draw, quiet)).save(partial)
             else:
