@@ -111,7 +111,7 @@ def check(path: Path, episodes: int, seed: int) -> list[dict[str, Any]]:
     batches, returns, latents = [], [], []
     for number in range(episodes // count):
         u = trainer.prior.draw(generator(seed, "latents", number), count)
-        batch = trainer.batch(columns_of(trainer.explore(u, 1_000_000 + number), u))
+        batch = trainer.batch(columns_of(trainer.explore(u, 1_000_000 + number), u), np.random.default_rng(number))
         values, drawn = measure(networks, batch, jax.random.key(derive(seed, "terms", number)), config)
         batches.append(batch), returns.append(values), latents.append(drawn)
     some = jax.tree.map(lambda *arrays: jnp.concatenate(arrays), *batches[:FITTED])

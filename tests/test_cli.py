@@ -40,7 +40,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 
 def test_every_setting_of_sac_is_a_flag_with_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        call("sac", "--help")
+        call("sac", "--help-all")
     shown = capsys.readouterr().out
     for flag in ("--learning-rate", "--hidden", "--replay-size", "--seed", "--run-dir", "--overwrite", "--horizon"):
         assert flag in shown
@@ -53,7 +53,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_wrong_names_get_the_list_and_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "did you mean 'resume'? choose one of discover, downstream, envs, evaluate" in fails(capsys, "resum")
+    assert "did you mean 'resume'? choose one of completion, discover, doctor, downstream" in fails(capsys, "resum")
     assert "did you mean 'half_cheetah'?" in fails(capsys, "sac", "half_chetah")
     assert "did you mean 'smoke'? choose one of fast, paper, smoke" in fails(capsys, "sac", "point", "--preset", "smok")
     assert "did you mean 'sac'?" in fails(capsys, "presets", "sacc")
@@ -151,7 +151,7 @@ def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert "from the paper" in out
     call("presets", "sac", "--env", "half_cheetah")
     assert "tuned" in capsys.readouterr().out
-    call("presets", "linearize", "--env", "ant")
+    call("presets", "linearize", "--env", "ant", "--all")
     assert "action_cost" in capsys.readouterr().out
     call("normalize", "point", "--trajectories", 20)
     assert "point under random actions" in capsys.readouterr().out

@@ -6,6 +6,7 @@ Commands that train keep their preset and get a tiny size on top of it; a name s
 import contextlib
 import dataclasses
 import glob
+import hashlib
 import json
 import re
 import shlex
@@ -18,31 +19,38 @@ from typing import Any
 import pytest
 
 from conftest import call, made_once
-from ibol import gl
+from ibol import cache, gl
 from ibol.errors import IbolError
-from ibol.evaluation import rollouts
+from ibol.evaluation import rollouts, skills
 from ibol.experiments import conduct
 from ibol.page.write import ASSETS
 from ibol.training import launch
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+"""They are read by test_tutorials.py, with all that they write and print."""
 
 # What is not run, and why.
 ILLUSTRATIONS = {
     "ibol discover ENV --method NAME": "NAME is the method that the page adds",
-    "ibol discover point --method steps --run-dir runs/steps": "test_add_a_method.py does",
-    "ibol evaluate runs/steps": "test_add_a_method.py does",
-    "ibol plot runs/steps --output steps.png": "test_add_a_method.py does",
+    "ibol presets steps": "test_outside_methods.py does",
+    "ibol discover point --method steps --sharpness 2 --run-dir runs/steps": "test_outside_methods.py does",
+    "ibol resume runs/steps --epochs 40": "test_outside_methods.py does",
+    "ibol evaluate runs/steps": "test_outside_methods.py does",
+    "ibol plot runs/steps --output steps.png": "test_outside_methods.py does",
+    "ibol discover point --method skill_steps.steps --run-dir runs/steps": "test_outside_methods.py does",
+    "ibol evaluate runs/steps --trust-method skill_steps.steps": "test_outside_methods.py does",
     "ibol normalize NAME --update": "writes into the package",
     "ibol discover half_cheetah --linearizer RUN": "RUN is a linearizer's",
+    "ibol completion bash > ibol-completion.bash": "test_terminal.py does",
     "ibol downstream TASK": "the command's name with its argument",
     "ibol experiment FILE": "docs/guides/experiments.md has one",
     "ibol plot --figure curves": "an option, without the runs",
     "ibol plot runs/downstream-ant_goal-* --figure curves --metric goal_distance": "as for half_cheetah_goal above it",
     'ibol video --latents "0; 3"': "an option, without the run",
 }
-PYTHON_ELSEWHERE = {"docs/guides/add-a-method.md": "test_add_a_method.py runs it"}
+PYTHON_ELSEWHERE = {"docs/guides/add-a-method.md": "test_outside_methods.py runs it"}
 
 # The settings of a tiny training, as far as a command has them, and the flags that make other commands quick.
 TINY = {
@@ -101,10 +109,11 @@ def test_they_are_found() -> None:
 
 def test_files_and_targets_exist() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    written = {f"{name}.py" for page in TUTORIALS for name in re.findall(r"^# (\w+)\.py$", page.read_text(), re.M)}
     for line in all_commands():
         program, what = line.split()[:2]
         assert program != "make" or what in targets, line
-        assert program != "python" or (ROOT / what).is_file(), line
+        assert program != "python" or what in written or (ROOT / what).is_file(), line
 
 
 @pytest.fixture
@@ -141,7 +150,7 @@ def prepared(line: str, tiny_run: Callable[[str], Path]) -> list[str]:
         elif word.startswith("runs/") and words[number - 1] != "--run-dir" and not glob.glob(word):
             shutil.copytree(tiny_run("half_cheetah"), word.replace("*", "0"))
     words = [name for word in words for name in (sorted(glob.glob(word)) if "*" in word else [word])]
-    if "--help" in words:
+    if {"--help", "--help-all"} & set(words):
         return words
     if command == "discover":
         return [*words, *tiny(words[words.index("--method") + 1] if "--method" in words else "ibol")]
@@ -150,6 +159,32 @@ def prepared(line: str, tiny_run: Callable[[str], Path]) -> list[str]:
     if command == "downstream":  # 'ibol evaluate' wants its evaluations
         return [*words, *tiny(command), "--evaluate-every", "1"]
     return [*words, *QUICK.get(command, "").split()]
+
+
+def is_the_same_everywhere(words: list[str]) -> bool:
+    """Whether a command trains, and nothing but a run: several pages then show the same training."""
+    others = [word for word in words if word != value_of(words, "--run-dir")]
+    trains = words[0] in ("discover", "linearize", "sac") and "--help" not in words
+    return trains and not any("/" in word or (":" in word and not word.startswith("bundled")) for word in others)
+
+
+def value_of(words: list[str], flag: str) -> str:
+    return words[words.index(flag) + 1] if flag in words else ""
+
+
+def train_once(words: list[str], factory: pytest.TempPathFactory) -> None:
+    """What the command does, with a run that an earlier page has trained if there is one."""
+    target = value_of(words, "--run-dir")
+    words = [word for word in words if word not in ("--run-dir", target)] if target else words
+
+    def train(place: Path) -> None:
+        place.mkdir()
+        with contextlib.chdir(place):
+            call(*words)
+
+    name = f"docs_trained_{hashlib.sha256(' '.join(words).encode()).hexdigest()[:16]}"
+    (run,) = (made_once(factory, name, train) / "runs").iterdir()
+    shutil.copytree(run, target or f"runs/{run.name}", dirs_exist_ok=True)
 
 
 def films_can_be_made() -> bool:
@@ -161,9 +196,13 @@ def films_can_be_made() -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in TUTORIALS], ids=page_id)
 def test_a_page_does_what_it_says(
-    page: Path, tiny_run: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    tiny_run: Callable[[str], Path],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = page.read_text()
     monkeypatch.chdir(tmp_path)
@@ -171,6 +210,9 @@ def test_a_page_does_what_it_says(
     nothing = SimpleNamespace(verdicts=(), results=(), page="", board=SimpleNamespace(done=(), cells=(), failed={}))
     monkeypatch.setattr(conduct, "conduct", lambda *args: nothing)
     monkeypatch.setattr(rollouts, "BATCH", 16)  # policies act on whole batches, however few episodes are asked for
+    monkeypatch.setattr(skills, "COVERING", 8)
+    references = made_once(tmp_path_factory, "docs_references", lambda place: place.mkdir())
+    monkeypatch.setattr(cache, "directory", lambda name: references)
     for number, file in enumerate(blocks(text, "toml")):
         (tmp_path / f"my-experiment{number or ''}.toml").write_text(file)
     (tmp_path / "my_package").mkdir()
@@ -186,8 +228,8 @@ def test_a_page_does_what_it_says(
         if words[0] == "page" and not (ASSETS / "page.js").is_file():  # 'make web' needs node
             continue
         print(f"{line!r} as {words}")
-        with contextlib.suppress(*([SystemExit] if "--help" in words else [])):
-            call(*words)
+        with contextlib.suppress(*([SystemExit] if {"--help", "--help-all"} & set(words) else [])):
+            train_once(words, tmp_path_factory) if is_the_same_everywhere(words) else call(*words)
 
     known: dict[str, Any] = {"MyArm": lambda: None, "my_function": lambda goals: goals}
     exec(MY_PACKAGE.replace("make_arm", "MyArm"), known)

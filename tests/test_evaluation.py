@@ -54,8 +54,8 @@ def test_ranges_are_pooled_and_runs_averaged(
     assert mean["intervals"]["accuracy"] == pytest.approx([min(values), max(values)])
     shown = capsys.readouterr().out
     assert "mean of 2 runs" in shown
-    assert shown.count("untrained") == 2 * (2 + 1), "of each run information for each number of bins, behaviour once"
-    assert shown.count("random") == 2 * (2 + 1)
+    assert shown.count("initial policy") == 2 * 2, "of each run, for each number of bins"
+    assert shown.count("random") == 2 * 2
 
 
 def test_references_are_shown_for_each_run(
@@ -65,7 +65,7 @@ def test_references_are_shown_for_each_run(
     twin = copy_run(runs[0], tmp_path / "twin")
     evaluate([runs[0], twin], tmp_path / "scores.json")
     shown = capsys.readouterr().out
-    assert shown.count("untrained") == shown.count("random") == 2 * 2
+    assert shown.count("initial policy") == shown.count("random") == 2
 
 
 def test_a_run_is_loaded_once(runs: list[Path], tmp_path: Path, loads: list[Path]) -> None:

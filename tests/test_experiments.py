@@ -1,13 +1,17 @@
 """Experiments as data: what a file becomes, what the paper's needs, and what is refused before anything is trained."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from conftest import fails
 from ibol.errors import IbolError
+from ibol.evaluation.skills import evaluate_skills
+from ibol.experiments import expand, states
 from ibol.experiments.cells import SET
+from ibol.experiments.engines.work import perform, task_of
 from ibol.experiments.model import CLAIMS, Experiment, paper_experiment, parse, read_experiment
 
 OWN = """
@@ -274,3 +278,47 @@ def test_a_wrong_file_leaves_nothing_behind(tmp_path: Path, capsys: pytest.Captu
 def test_settings_are_json() -> None:
     for cell in paper_experiment("smoke").needed:
         assert json.loads(json.dumps(dict(cell.settings))) == dict(cell.settings)
+
+
+OWN_ENV = """
+[pendulum]
+trajectories = 16
+shared = { env = "Pendulum-v1", horizon = 20, location_dims = [0], env_kwargs = { g = 3.5 }, seed = 0, hidden = [8, 8] }
+runs = [{ method = ["ibol", "diayn"], epochs = 1, evaluate_every = 0, linearizer = { epochs = 1, hidden = [8, 8] } }]
+"""
+
+
+def test_what_a_file_says_of_an_own_environment_holds_for_the_linearizer_too() -> None:
+    experiment = parsed(OWN_ENV, preset="smoke")
+    assert [cell.method for cell in experiment.needed] == ["linearize", "ibol", "diayn"]
+    for cell in experiment.needed:
+        assert cell.env_settings == {"horizon": 20, "location_dims": [0], "env_kwargs": ["g=3.5"]}
+    other = parsed(OWN_ENV.replace("linearizer = {", "linearizer = { horizon = 30,"), preset="smoke").needed
+    assert [cell.env_settings["horizon"] for cell in other] == [30, 20, 20]
+    without = OWN_ENV.replace("horizon = 20, ", "")
+    only = parsed(without.replace("linearizer = {", "linearizer = { horizon = 30,")).needed
+    assert [cell.env_settings["horizon"] for cell in only] == [30, 30, 30], "as the linearizer that they stand on"
+    several = parsed(OWN_ENV.replace("{ g = 3.5 }", "[{ g = 3.5 }, { g = 9.8 }]")).entries[0].cells
+    assert [cell.env_settings["env_kwargs"] for cell in several] == [["g=3.5"], ["g=9.8"]] * 2
+
+
+def test_the_location_of_an_own_environment_goes_from_linearizer_to_skills_to_their_measures(tmp_path: Path) -> None:
+    experiment = parsed(OWN_ENV.replace('["ibol", "diayn"]', '"diayn"'), preset="smoke")
+    for cell in experiment.needed:
+        outcome = perform(task_of(cell, tmp_path, trusted=(), checkpoint_minutes=5, measure=16))
+        assert (outcome.kind, outcome.said) == ("done", "")
+        assert states.saved_epochs(cell, tmp_path) == 1, "its run is what its name says"
+    (row,) = evaluate_skills([tmp_path / experiment.needed[1].place], trajectories=16, references=False, quiet=True)
+    assert "spread" in row
+
+
+def test_what_gymnasiums_robots_need_is_there_or_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '[a]\nruns = [{ method = "ibol", env = "InvertedPendulum-v5", location_dims = [0], linearizer = "none" }]'
+    assert parsed(text).entries[0].cells[0].env_settings == {"location_dims": [0]}
+    expand._check_own.cache_clear()
+    for module in [name for name in sys.modules if name.startswith("gymnasium.envs.mujoco")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "mujoco", None)  # type: ignore[arg-type]
+    with pytest.raises(IbolError, match=r"InvertedPendulum-v5 could not be made.*gymnasium") as error:
+        parsed(text)
+    assert "\n" not in str(error.value)

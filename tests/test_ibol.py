@@ -16,6 +16,7 @@ from ibol.cli import main
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
 from ibol.methods import ibol as method
+from ibol.methods.chosen_steps import one_of_each_part
 from ibol.methods.ibol import Batch, IBOLConfig, IBOLTrainer
 from ibol.methods.pathwise import LinearDynamics, fit_dynamics
 from ibol.presets import build
@@ -34,7 +35,7 @@ def trainer(env: str = "point", preset: str = "smoke", seed: int = 0, **override
 def batch_of(learning: IBOLTrainer, epoch: int = 0) -> Batch:
     shape = (learning.config.episodes_per_epoch, learning.config.latent_dim)
     u = np.random.default_rng(epoch).standard_normal(shape).astype(np.float32)
-    return learning.batch(method.columns_of(learning.explore(u, epoch), u))
+    return learning.batch(method.columns_of(learning.explore(u, epoch), u), np.random.default_rng(epoch))
 
 
 def dynamics_of(batch: Batch) -> LinearDynamics:
@@ -117,7 +118,8 @@ def test_a_random_subset_of_steps_estimates_the_marginal_without_bias() -> None:
 def test_steps_after_the_end_change_nothing() -> None:
     learning = trainer()
     batch = batch_of(learning)
-    short = batch._replace(lengths=jnp.array([50, 20, 7, 1]))
+    lengths = jnp.array([50, 20, 7, 1])
+    short = batch._replace(lengths=lengths, encoded_lengths=lengths)
     garbage = jnp.arange(50)[None, :, None] >= short.lengths[:, None, None]
     changed = short._replace(
         states=jnp.where(garbage, 9.0, short.states),
@@ -132,6 +134,50 @@ def test_steps_after_the_end_change_nothing() -> None:
         results.append((term, gradient))
     for a, b in zip(jax.tree.leaves(results[0]), jax.tree.leaves(results[1]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_steps_are_one_of_each_part_of_a_trajectory() -> None:
+    lengths = np.array([1000, 64, 5, 1])
+    steps = one_of_each_part(np.repeat(lengths, 500), 32, np.random.default_rng(0)).reshape(4, 500, 32)
+    assert (steps >= 0).all()
+    assert (steps < lengths[:, None, None]).all()
+    assert (np.diff(steps, axis=-1) >= 0).all()
+    np.testing.assert_allclose(steps.mean(axis=(1, 2)), (lengths - 1) / 2, atol=0.6)
+    assert (np.abs((steps[0] + 0.5) / (1000 / 32) - np.arange(32) - 0.5) < 0.55).all(), "each within its part"
+
+
+def test_some_steps_stand_for_all_of_them() -> None:
+    overrides = {"latent_samples": 1, "pathwise": "goals"}
+    whole, some = trainer(**overrides), trainer(**overrides, encoded_states=10, policy_steps=20)
+    full, batch = batch_of(whole), batch_of(some)
+    assert (batch.states.shape, batch.goals.shape, batch.encoded.shape) == ((4, 20, 2), (4, 20, 2), (4, 10, 2))
+    np.testing.assert_array_equal(batch.encoded, full.encoded[:, np.round(np.linspace(0, 49, 10)).astype(int)])
+    assert (batch.encoded_lengths.tolist(), batch.lengths.tolist(), batch.weights.tolist()) == (
+        [10] * 4, [20] * 4, [2.5] * 4,
+    )  # fmt: skip
+    # The policy gradient of random subsets is that of all steps on average.
+    policy, advantage = whole.training.networks.sampling, jnp.array([1.0, -2.0, 0.5, 3.0])
+
+    def gain(data: Batch) -> float:
+        now = method.sampling_distribution(policy, data)
+        return float(method.surrogate(now, now, data.goals, advantage * data.weights, data.lengths, 0.0))
+
+    u = np.random.default_rng(0).standard_normal((4, 2)).astype(np.float32)
+    columns = method.columns_of(some.explore(u, 0), u)
+    found = [gain(some.batch(columns, np.random.default_rng(seed))) for seed in range(60)]
+    assert abs(np.mean(found) - gain(full)) < 4 * np.std(found) / np.sqrt(len(found)) + 1e-3
+
+
+def test_steps_are_left_out_only_without_a_linearizer_and_not_in_the_papers_preset() -> None:
+    for preset, part, expected in (("fast", "raw", (20, 32)), ("fast", "", (0, 0)), ("paper", "raw", (0, 0))):
+        made = build(IBOLConfig, "ibol", preset, "Pendulum-v1", part)
+        assert (made.encoded_states, made.policy_steps) == expected
+    with pytest.raises(IbolError, match="the gradient through states follows every step"):
+        trainer(pathwise="states", encoded_states=5)
+    with pytest.raises(IbolError, match="without u the policy remembers all"):
+        trainer(use_u=False, policy_steps=5)
+    with pytest.raises(IbolError, match="some of the 3 policy_steps"):
+        trainer(policy_steps=3, marginal_steps=4)
 
 
 def test_without_clipping_the_sampling_policy_follows_reinforce() -> None:

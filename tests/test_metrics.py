@@ -5,6 +5,7 @@ import pytest
 
 from ibol.errors import IbolError
 from ibol.metrics.coverage import state_coverage, unit_coverage
+from ibol.metrics.directions import principal_directions
 from ibol.metrics.information import corrected_information, entropy, mutual_information, quantize
 from ibol.metrics.locations import location_spread, mean_distance, nearest_centroid_accuracy, smallest_sector
 
@@ -97,3 +98,26 @@ def test_cells_of_a_metre_are_counted_by_hand() -> None:
     assert unit_coverage(paths) == 4
     assert unit_coverage(paths[:, :, :1]) == 3, "x alone: 0, 1 and -1"
     assert unit_coverage(10 * paths) == 6
+
+
+def test_principal_directions_are_those_of_normalised_final_states() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2, 4000))
+    # In units of a thousandth and of a thousand, and a dimension that never changes.
+    ends = np.stack([1e-3 * first + 5, 1e3 * first, 7 * second, np.full(4000, 3.0), -first], axis=1)
+    found = principal_directions(ends)
+    assert found.explained == pytest.approx(1.0)
+    seen = found(ends)
+    assert abs(np.corrcoef(seen[:, 0], first)[0, 1]) > 0.999, "three of four dimensions are the first variable"
+    assert abs(np.corrcoef(seen[:, 1], second)[0, 1]) > 0.999
+    np.testing.assert_allclose(seen.std(axis=0), [np.sqrt(3), 1], rtol=0.02)
+    moved = principal_directions(ends * [1e6, 1, 1, 1, 1] + 9)
+    np.testing.assert_allclose(moved(ends * [1e6, 1, 1, 1, 1] + 9), seen, atol=1e-3)
+    assert found(ends.reshape(40, 100, 5)).shape == (40, 100, 2)
+
+
+def test_directions_of_few_or_of_the_same_states() -> None:
+    assert principal_directions(np.arange(5.0)[:, None])(np.zeros((3, 1))).shape == (3, 1)
+    still = principal_directions(np.full((6, 3), 2.0))
+    assert still.explained == 0.0
+    np.testing.assert_array_equal(still(np.full((6, 3), 2.0)), np.zeros((6, 2)))

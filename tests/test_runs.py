@@ -297,14 +297,14 @@ def test_tensorboard_files_are_written_on_request(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        train(Counter(), run, RunSettings(quiet=True, tensorboard=True))
+        train(Counter(), run, RunSettings(quiet=True, log=("tensorboard",)))
     assert list((run.path / "tensorboard").glob("events*"))
 
 
 def test_tensorboard_without_the_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "tensorboardX", None)
     with pytest.raises(IbolError, match=r"pip install 'ibol\[tensorboard\]'"):
-        train(Counter(), new_run(tmp_path / "run"), RunSettings(quiet=True, tensorboard=True))
+        train(Counter(), new_run(tmp_path / "run"), RunSettings(quiet=True, log=("tensorboard",)))
 
 
 @pytest.mark.parametrize(

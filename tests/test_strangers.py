@@ -149,6 +149,7 @@ LINKS = [
     ("config.json", None), ("pictures", "folder"), ("pictures/epoch-000003.png", "file"), ("checkpoints", "folder"),
     ("checkpoints/.epoch-0000000003.safetensors.tmp", "file"), ("checkpoints/epoch-0000000003.safetensors", "file"),
     ("evaluation", "folder"), ("skills", "folder"), ("tensorboard", "folder"), ("linearizer.safetensors", "file"),
+    ("wandb", "folder"), ("loggers.json", "file"),
 ]  # fmt: skip
 
 
@@ -169,7 +170,7 @@ def test_nothing_is_written_or_deleted_through_a_link(
     link.symlink_to(outside / (target or "config"))
     before, kept = content(outside), content(run)
     commands: dict[str, list[object]] = {
-        "resume": ["resume", run, "--epochs", "3", "--tensorboard"],
+        "resume": ["resume", run, "--epochs", "3", "--log", "tensorboard"],
         "overwrite": ["discover", "point", "--preset", "smoke", "--epochs", "1", "--run-dir", run, "--overwrite"],
         "evaluate": ["evaluate", run, "--trajectories", "100", "--no-references"],
     }

@@ -1,5 +1,9 @@
-"""Builds the page's files for wheels and source distributions, where node is there and they are not built yet."""
+"""Builds the page's files for wheels and source distributions, where node is there and they are not built yet.
 
+IBOL_WITHOUT_PAGE=1 leaves them out. A wheel also gets the tested versions, with which 'ibol doctor' compares.
+"""
+
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,11 +18,13 @@ class BuildPage(BuildHookInterface):  # type: ignore[type-arg, misc]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build, or say that the page is left out; a package in development is built by 'make web'."""
         root = Path(self.root)
+        if self.target_name == "wheel" and version != "editable":
+            build_data["force_include"][str(root / "constraints.txt")] = "ibol/constraints.txt"
         if version == "editable" or (root / "src" / "ibol" / "page" / "assets" / "page.js").is_file():
             return
-        npm = shutil.which("npm")
+        npm = None if os.environ.get("IBOL_WITHOUT_PAGE") == "1" else shutil.which("npm")
         if npm is None or not (root / "web").is_dir():
-            self.app.display_warning("there is no npm: the package is built without the files of 'ibol page'")
+            self.app.display_warning("without npm, the package is built without the files of 'ibol page'")
             return
         try:
             for command in (("ci", "--silent"), ("run", "--silent", "build")):

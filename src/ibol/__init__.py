@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
-from ibol import trust
-from ibol.envs import make
 from ibol.errors import IbolError
 
-__version__ = "0.1.0"
+if TYPE_CHECKING or not interrupt.is_command_line():  # a command imports what it needs when it needs it
+    import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
+    from ibol.envs import make
+
+__version__ = "0.2.0"
 __all__ = ["IbolError", "__version__", "load_agent", "load_linearizer", "load_skills", "make"]
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def load_linearizer(source: str | Path, *, trust_env: str | Iterable[str] = ()) 
     Raises:
         IbolError: there is none of that name, or the file is damaged.
     """
+    from ibol import trust
     from ibol.linearizer.policy import load_linearizer as load
 
     with trust.envs(trust_env):
@@ -62,18 +64,20 @@ def load_skills(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> "Ski
     Raises:
         IbolError: there are none of that name, or no checkpoint is good.
     """
+    from ibol import trust
     from ibol.skills.policy import load_skills as load
 
     with trust.envs(trust_env):
         return load(run)
 
 
-def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> Any:
+def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = (), trust_method: str | Iterable[str] = ()) -> Any:
     """Load what a run has learned, whatever command made it.
 
     Args:
         run: the directory of a run, or the name of bundled skills.
         trust_env: as in `load_linearizer`.
+        trust_method: modules of methods from outside that may be imported for it, as the run names them.
 
     Returns:
         An agent. Its `kind` is "skills", "linearizer", "policy" (of `ibol sac`) or "controller" (of `ibol downstream`).
@@ -82,7 +86,8 @@ def load_agent(run: str | Path, *, trust_env: str | Iterable[str] = ()) -> Any:
     Raises:
         IbolError: there is no such run, or no checkpoint is good.
     """
+    from ibol import trust
     from ibol.training.launch import load_agent as load
 
-    with trust.envs(trust_env):
+    with trust.both(trust_env, trust_method):
         return load(run)

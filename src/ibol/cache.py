@@ -30,11 +30,11 @@ _CPU = re.compile(r"(vendor_id|cpu family|model|stepping|flags|CPU \w+|Features)
 def enable() -> None:
     """Let JAX keep what it compiles, unless the user has settled this; what stands in the way is a warning."""
     config: Any = jax.config
-    wanted = os.environ.get("IBOL_CACHE")
-    if wanted == "" or config.jax_compilation_cache_dir is not None:
+    wanted = place()
+    if wanted is None or config.jax_compilation_cache_dir is not None:
         return
     try:
-        root = _private(Path(wanted).expanduser().absolute() if wanted else _user_cache() / "ibol")
+        root = _private(wanted)
         directory = _private(root / f"compiled-{_key()}")
         _prune(root)
     except (OSError, RuntimeError) as error:
@@ -47,13 +47,27 @@ def enable() -> None:
         config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
-def directory(name: str) -> Path | None:
-    """A private directory of the cache for what can be made again, in which `FOLDER_BYTES` are kept, or nothing."""
+def place() -> Path | None:
+    """The directory of the cache, which may not be there yet; None where nothing is kept."""
     wanted = os.environ.get("IBOL_CACHE")
     if wanted == "":
         return None
+    return Path(wanted).expanduser().absolute() if wanted else _user_cache() / "ibol"
+
+
+def content(root: Path) -> tuple[int, int]:
+    """How many compiled functions are kept there, and the bytes of all that is kept."""
+    sizes = [size for _, size, _ in _sizes(_compiled(root))]
+    return len(sizes), sum(sizes) + sum(size for _, size, _ in _sizes(root.glob("*/*.safetensors")))
+
+
+def directory(name: str) -> Path | None:
+    """A private directory of the cache for what can be made again, in which `FOLDER_BYTES` are kept, or nothing."""
+    wanted = place()
+    if wanted is None:
+        return None
     try:
-        root = _private(Path(wanted).expanduser().absolute() if wanted else _user_cache() / "ibol")
+        root = _private(wanted)
         folder = _private(root / name)
         _delete_oldest(_sizes(folder.glob("*.safetensors")), FOLDER_BYTES)
     except (OSError, RuntimeError):
@@ -135,8 +149,12 @@ def _processor() -> Iterator[str]:
 
 def _prune(root: Path) -> None:
     """Delete what was not used for longest, also of other versions, until the rest has room."""
-    files = (file for file in root.glob("compiled-*/*") if _ENTRY.fullmatch(file.name))
-    _delete_oldest(_sizes(files), _MOST_BYTES)
+    _delete_oldest(_sizes(_compiled(root)), _MOST_BYTES)
+
+
+def _compiled(root: Path) -> Iterator[Path]:
+    """The files of compiled functions, also of other versions."""
+    return (file for file in root.glob("compiled-*/*") if _ENTRY.fullmatch(file.name))
 
 
 def _sizes(files: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:

@@ -104,6 +104,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ibol.load_agent(@)", PATHS),
     ("ibol.load_skills('run', trust_env=@)", ("3", "None", "[3]", "object()", "b'x'")),
     ("ibol.load_agent('run', trust_env=@)", ("3", "{1: 2}", "[None]")),
+    ("ibol.load_agent('run', trust_method=@)", ("3", "{1: 2}", "[None]")),
     ("ibol.load_linearizer('half_cheetah', trust_env=@)", ("3", "[3]")),
     ("skills.sample_latents(@)", SIZES),
     ("skills.sample_latents(2, seed=@)", SEEDS),

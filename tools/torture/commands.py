@@ -227,7 +227,7 @@ INTEGERS = ("-1", "1.5", "nan", "inf", "x", "", "9" * 30, "0x10", "1e3", "--", "
 NUMBERS = ("nan", "inf", "-inf", "x", "", "1e400", "1,5", "--")
 NEGATIVE_ALLOWED = ("--target-entropy", "--alive-bonus")
 WORDS = ("nonsense", "", LONG, "a[/b]", "\udcff")
-ANY_TEXT = ("--trust-env", "--metric", "--env", "--imitation-set")
+ANY_TEXT = ("--trust-env", "--trust-method", "--metric", "--env", "--imitation-set")
 """Flags whose text is judged only where it is used; the table has cases for them."""
 
 

@@ -214,7 +214,8 @@ LINKS = (
     "checkpoints/epoch-0000000003.safetensors", "checkpoints/epoch-0000000004.safetensors", "evaluation",
     "evaluation/skills-random-seed0.safetensors", "evaluation/.skills-random-seed0.safetensors.tmp",
     "evaluation/skills-eight-seed0.safetensors", "linearizer.safetensors", ".linearizer.safetensors.tmp", "skills",
-    "skills/config.json", "skills/checkpoints", "skills/linearizer.safetensors", ".skills.tmp", "tensorboard",
+    "skills/config.json", "skills/checkpoints", "skills/linearizer.safetensors", ".skills.tmp", "tensorboard", "wandb",
+    "mlflow", "loggers.json",
     "imitation.safetensors", ".imitation.safetensors.tmp", "skills/.config.json.tmp",
     "skills/checkpoints/.epoch-0000000003.safetensors.tmp",
 )  # fmt: skip

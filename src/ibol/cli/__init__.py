@@ -1,41 +1,44 @@
 """The command line, a file for each group of commands: it parses, calls and prints; the work is done elsewhere."""
 
+import importlib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import ibol
-from ibol.cli import experiments, inspect, train, use
 from ibol.errors import IbolError, unknown
 
 HELP = """usage: ibol COMMAND [OPTIONS]
 
 Unsupervised skill discovery in continuous control (IBOL, ICML 2021).
 
+start with skills that come with ibol
+  zoo [NAME]             bundled skills, and the card of one
+  page RUN...            an HTML page in which the robot moves and you choose the skill
+  video RUN              film skills, linearizers or policies
 train
-  linearize ENV     phase 1: a policy that moves the state in any asked direction
-  discover ENV      phase 2: skills, on top of a linearizer
-  downstream TASK   a controller that solves a task with skills, or without
-  sac ENV           plain SAC on an environment's own reward
-  resume RUN        continue an interrupted run exactly where it stood
-experiment
-  paper [NAME...]   the paper's figures: train what is missing, measure, draw, judge its claims
-  experiment FILE   the same for an experiment of your own
-use
-  evaluate RUN...   measure what runs have learned
-  plot RUN...       draw where skills or linearizers go, or another figure of the paper
-  video RUN         film skills, linearizers or policies
-  page RUN...       one HTML page in which the robot moves and you choose the skill
-  report RUN...     one HTML page with all about runs
-  export RUN        skills as ONNX graphs or NumPy arrays, for use without ibol
-  imitation-set RUN...
-                    paths of skills for half_cheetah_imitation to follow
-look up
-  zoo [NAME]        bundled skills, and the card of one
-  envs              environments and tasks, and their sizes
-  presets [COMMAND] settings of the presets, side by side
-  normalize ENV     observation statistics under random actions
+  discover ENV           learn skills without a reward, by IBOL or another method
+  linearize ENV          phase 1 of IBOL: a policy that moves the state in any given direction
+  downstream TASK        solve a task with skills, or without
+  sac ENV                plain SAC on an environment's own reward
+  resume RUN             continue an interrupted run exactly where it stood
+measure and draw
+  evaluate RUN...        measure what runs have learned
+  plot RUN...            draw where skills or linearizers go, or another figure of the paper
+  report RUN...          an HTML page with settings, curves, numbers and skills of runs
+use skills elsewhere
+  export RUN             write ONNX graphs or NumPy arrays, for use without ibol
+  imitation-set RUN...   write paths of skills for the task half_cheetah_imitation
+reproduce the paper, or run your own experiment
+  paper [NAME...]        train what is missing, measure, draw, and check the paper's claims
+  experiment FILE        the same for an experiment of your own
+look up and set up
+  envs                   environments and tasks, and their sizes
+  presets [COMMAND]      the settings of the presets, side by side
+  normalize ENV          statistics of observations under random actions
+  doctor                 check this installation: versions, hardware, rendering, extras
+  completion SHELL       completion of commands and options for bash, zsh or fish
 
 'ibol COMMAND --help' explains a command; 'ibol --version' prints the version."""
 
@@ -51,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         elif args[0] == "--version":
             print(f"ibol {ibol.__version__}")
         elif args[0] in COMMANDS:
-            COMMANDS[args[0]](args[1:])
+            _run(args)
         else:
             raise unknown("command", args[0], COMMANDS)
     except IbolError as error:
@@ -73,6 +76,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(2)
 
 
+def _run(args: list[str]) -> None:
+    import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
+    from ibol.cli.parsing import HelpAsked
+
+    try:
+        COMMANDS[args[0]](args[1:])
+    except HelpAsked as asked:
+        print(asked.help.text(everything=asked.everything))
+        sys.exit(0)
+
+
 def _flag_of(path: str, args: Sequence[str]) -> str:
     """The path, after the flag that it came from."""
     flags = [flag for flag, value in pairwise(args) if flag.startswith("--") and value in path]
@@ -83,27 +97,34 @@ def _shortened(text: str, most: int = 200) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
 
 
+def _from(module: str, function: str) -> Callable[[list[str]], None]:
+    """A command whose module is imported when it is called: the list of commands needs none of them."""
+
+    def command(argv: list[str]) -> None:
+        getattr(importlib.import_module(f"ibol.cli.{module}"), function)(argv)
+
+    return command
+
+
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
-    "linearize": train.train_command(
-        "linearize", "Train a linearizer: a policy that moves the state in any asked direction."
-    ),
-    "discover": train.train_command("discover", "Discover skills without any reward.", default_method="ibol"),
-    "sac": train.train_command("sac", "Train plain SAC on an environment's own reward."),
-    "downstream": train.train_command(
-        "downstream", "Solve a task with skills, or with plain SAC: the goal's distance goes down."
-    ),
-    "resume": train.resume,
-    "paper": experiments.paper,
-    "experiment": experiments.experiment,
-    "evaluate": use.evaluate,
-    "plot": use.plot,
-    "video": use.video,
-    "page": use.page,
-    "report": use.report,
-    "export": use.export,
-    "imitation-set": use.imitation_set,
-    "zoo": inspect.show_zoo,
-    "envs": inspect.envs,
-    "presets": inspect.show_presets,
-    "normalize": inspect.normalize,
+    "linearize": _from("train", "linearize"),
+    "discover": _from("train", "discover"),
+    "sac": _from("train", "sac"),
+    "downstream": _from("train", "downstream"),
+    "resume": _from("train", "resume"),
+    "paper": _from("experiments", "paper"),
+    "experiment": _from("experiments", "experiment"),
+    "evaluate": _from("use", "evaluate"),
+    "plot": _from("use", "plot"),
+    "video": _from("use", "video"),
+    "page": _from("use", "page"),
+    "report": _from("use", "report"),
+    "export": _from("use", "export"),
+    "imitation-set": _from("use", "imitation_set"),
+    "zoo": _from("inspect", "show_zoo"),
+    "envs": _from("inspect", "envs"),
+    "presets": _from("inspect", "show_presets"),
+    "normalize": _from("inspect", "normalize"),
+    "doctor": _from("setup", "doctor"),
+    "completion": _from("setup", "completion"),
 }

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ibol.bounds import Count, NonNegative
-from ibol.cli.parsing import TrustEnv, parse
+from ibol.cli.parsing import TrustEnv, TrustMethod, parse, trusting
 
 
 @dataclass(frozen=True)
@@ -20,20 +20,22 @@ class Common:
     dir: Path | None = None
     """Where runs and results are kept (default: experiments/ and a name made of the experiment and its preset)."""
     seeds: Count | None = None
-    """So many seeds, and at most so many linearizers, where an entry compares several (default: as the entry says)."""
+    """Number of seeds, and largest number of linearizers, where an entry compares several (default: as the entry
+    says)."""
     engine: Literal["local", "ray"] = "local"
     """What trains: processes of this machine, or a Ray cluster (needs the extra: pip install 'ibol[ray]')."""
     address: str | None = None
     """With --engine ray: the cluster's address; auto is the one that runs on this machine (default: start one)."""
     jobs: Count | None = None
-    """Runs at a time, each on one core (default: one for each core)."""
+    """Runs that are trained at the same time, each on one core (default: one for each core)."""
     checkpoint_minutes: NonNegative = 5.0
-    """Time between checkpoints of new runs: what a machine that dies can cost."""
+    """Minutes between checkpoints of new runs: so much training is lost at most when a machine fails."""
     status: bool = False
     """Only say what is there and what is missing."""
     commands: bool = False
     """Only print a shell command for each missing run, to be called in the experiment's directory."""
     trust_env: TrustEnv = ()
+    trust_method: TrustMethod = ()
     quiet: bool = False
     """Show no progress."""
 
@@ -56,7 +58,6 @@ def paper(argv: list[str]) -> None:
 
 def experiment(argv: list[str]) -> None:
     """`ibol experiment`."""
-    from ibol import trust
     from ibol.experiments.model import read_experiment
 
     @dataclass(frozen=True)
@@ -66,13 +67,13 @@ def experiment(argv: list[str]) -> None:
         common: Common
 
     given = parse(OwnExperiment, argv, "experiment", "An experiment of your own, as 'ibol paper' does the paper's.")
-    with trust.envs(given.common.trust_env):
+    with trusting(given.common):
         found = read_experiment(given.file, given.common.preset, given.common.seeds)
     _carry_out(found, given.common, given.file.stem, only_look=False)
 
 
 def _carry_out(experiment: Any, given: Common, name: str, *, only_look: bool) -> None:
-    from ibol import interrupt, trust
+    from ibol import interrupt
     from ibol.experiments.conduct import Order, check_directory, conduct
     from ibol.experiments.engines.local import cores
     from ibol.experiments.status import commands, status_of
@@ -81,15 +82,22 @@ def _carry_out(experiment: Any, given: Common, name: str, *, only_look: bool) ->
     directory = given.dir or Path("experiments") / f"{name}-{experiment.preset}"
     check_directory(directory)
     if given.commands:
-        with trust.envs(given.trust_env):
+        with trusting(given):
             print("\n".join(commands(experiment, directory)))
         return
     if only_look or given.status:
-        with trust.envs(given.trust_env):
+        with trusting(given):
             show(experiment_table(status_of(experiment, directory, given.jobs or cores()), str(directory)))
         return
     order = Order(
-        directory, given.engine, given.address, given.jobs, given.trust_env, given.checkpoint_minutes, given.quiet
+        directory,
+        given.engine,
+        given.address,
+        given.jobs,
+        given.trust_env,
+        given.trust_method,
+        given.checkpoint_minutes,
+        given.quiet,
     )
     with interrupt.raised():
         try:

@@ -1,12 +1,13 @@
 """Commands that look things up: zoo, envs, presets and normalize."""
 
+import sys
 from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
 
 from ibol.bounds import Count, Natural
-from ibol.cli.parsing import parse
+from ibol.cli.parsing import look_here, parse
 
 
 def show_zoo(argv: list[str]) -> None:
@@ -32,27 +33,39 @@ def envs(argv: list[str]) -> None:
 
     @dataclass(frozen=True)
     class Envs:
-        pass
+        all: bool = False
+        """Show the Gymnasium ids, too."""
 
-    parse(Envs, argv, "envs", "List the environments that come with ibol.")
-    show(envs_table())
+    given = parse(Envs, argv, "envs", "List the environments that come with ibol.")
+    show(envs_table(everything=given.all))
 
 
 def show_presets(argv: list[str]) -> None:
     """`ibol presets`."""
-    from ibol import presets
+    from ibol import outside, presets
+    from ibol.errors import IbolError
     from ibol.tables import presets_table, show
 
     @dataclass(frozen=True)
     class Presets:
         command: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="COMMAND")] = ""
-        """The command whose presets to show (default: all)."""
+        """The command or method whose presets to show (default: all)."""
         env: str = ""
         """Show the values for this environment."""
+        all: bool = False
+        """Show the settings that are the same in all presets, too."""
 
     given = parse(Presets, argv, "presets", "Show the settings of the presets side by side.")
-    for command in [given.command] if given.command else presets.commands():
-        show(presets_table(command, given.env))
+    if outside.is_module(given.command):
+        look_here()
+    commands = [given.command] if given.command else presets.commands()
+    tables = [presets_table(command, given.env, everything=given.all) for command in commands]
+    for name in [] if given.command else outside.installed():
+        try:
+            tables.append(presets_table(name, given.env, everything=given.all))
+        except IbolError as error:  # of somebody else: the others are shown all the same
+            print(f"ibol: {error}", file=sys.stderr)
+    show(*tables)
 
 
 def normalize(argv: list[str]) -> None:
@@ -68,9 +81,9 @@ def normalize(argv: list[str]) -> None:
         trajectories: Count = normalizer.PAPER_TRAJECTORIES
         """Episodes of random actions."""
         steps: Count = normalizer.PAPER_STEPS
-        """Steps of each."""
+        """Steps of an episode."""
         seed: Natural = 0
-        """Decides initial states and actions."""
+        """Seed of initial states and actions."""
         update: bool = False
         """Make these the values that ship with ibol (for its developers)."""
         quiet: bool = False

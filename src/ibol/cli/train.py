@@ -1,37 +1,48 @@
 """Commands that train: linearize, discover, sac, downstream and resume."""
 
+import shlex
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
 from ibol.bounds import Count, NonNegative
-from ibol.cli.parsing import TrustEnv, parse, peek, trust_flag
-from ibol.errors import unknown
+from ibol.cli.parsing import TrustEnv, TrustMethod, look_here, parse, peek, trusting
 
 _ENV = "A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."
+_KEPT = ("--seed", "--run-dir", "--overwrite", "--quiet")
 
 
-def train_command(command: str, description: str, default_method: str | None = None) -> Callable[[list[str]], None]:
+def train_command(
+    command: str, description: str, *, first: Sequence[str], examples: Sequence[str], default_method: str | None = None
+) -> Callable[[list[str]], None]:
     """The command that trains: the preset gives the defaults, flags override them.
 
     The command is itself the name of the method, unless there is a default for `--method` to choose from several.
+    Its help shows the flags `first`, then those of every training, and `examples`.
     """
 
     def run_command(argv: list[str]) -> None:
-        from ibol import presets
+        from ibol import outside, presets
         from ibol.envs import TASKS
         from ibol.envs.settings import EnvSettings
+        from ibol.errors import unknown
         from ibol.training import launch
         from ibol.training.loop import RunSettings
 
         name = command if default_method is None else peek(argv, "--method", default_method)
         methods = launch.discovery_methods()
         if default_method is not None and name not in methods:
-            raise unknown("method", name, methods)
+            if outside.is_module(name):
+                look_here()
+            if not launch.is_method(name):
+                hint = ", or the module of one, such as my_package.my_method"
+                raise unknown("method", name, methods, hint)
+            methods.append(name)
         config_type = launch.find(name).config
         metavar, known = ("TASK", f"One of {', '.join(TASKS)}.") if command == "downstream" else ("ENV", _ENV)
 
@@ -63,7 +74,7 @@ def train_command(command: str, description: str, default_method: str | None = N
             @dataclass(frozen=True)
             class Discover(kind):
                 method: method_names = name
-                """How the skills are discovered."""
+                """The method of skill discovery."""
 
             kind = Discover
         preset = peek(argv, "--preset", presets.DEFAULT)
@@ -76,7 +87,10 @@ def train_command(command: str, description: str, default_method: str | None = N
                 env=env or tyro.MISSING, settings=defaults, env_settings=EnvSettings(), run_settings=RunSettings(),
                 preset=preset,
             )  # fmt: skip
-            parsed = parse(kind, argv, command, description, start)
+            parsed = parse(
+                kind, argv, command, description, start, first=(*first, *_KEPT), examples=examples,
+                elsewhere=partial(_other_methods, name=name, methods=methods if default_method else ()),
+            )  # fmt: skip
             if parsed.env == env:
                 break
             env = parsed.env  # it came after a flag: take this environment's defaults
@@ -93,10 +107,52 @@ def train_command(command: str, description: str, default_method: str | None = N
     return run_command
 
 
+linearize = train_command(
+    "linearize",
+    "Train a linearizer: a policy that moves the state in any given direction.",
+    first=("--preset", "--variant", "--epochs", "--horizon", "--num-threads", "--checkpoint-minutes"),
+    examples=("ibol linearize half_cheetah", "ibol linearize ant --preset paper --run-dir runs/ant-paper"),
+)
+discover = train_command(
+    "discover",
+    "Learn skills without any reward.",
+    first=("--method", "--preset", "--variant", "--linearizer", "--latent-dim", "--epochs"),
+    examples=(
+        "ibol discover ant",
+        "ibol discover half_cheetah --method diayn --latent-dim 3 --seed 1",
+        "ibol discover Pendulum-v1 --linearizer none",
+    ),
+    default_method="ibol",
+)
+sac = train_command(
+    "sac",
+    "Train plain SAC on an environment's own reward.",
+    first=("--preset", "--epochs", "--hidden", "--learning-rate", "--horizon", "--num-threads"),
+    examples=("ibol sac half_cheetah", "ibol sac Pendulum-v1 --epochs 50 --run-dir runs/pendulum"),
+)
+downstream = train_command(
+    "downstream",
+    "Solve a task with skills, or with plain SAC.",
+    first=("--skills", "--controller", "--preset", "--epochs", "--l-m", "--goal-range"),
+    examples=("ibol downstream ant_goal --skills ant", "ibol downstream ant_goal --skills ant --controller planner"),
+)
+
+
+def _other_methods(flag: str, *, name: str, methods: Sequence[str]) -> str:
+    """Which other methods have a flag that the method `name` does not have, as a part of a sentence."""
+    from ibol.training import launch
+
+    wanted = flag.removeprefix("--no-").removeprefix("--").replace("-", "_")
+    owners = [
+        other for other in methods if wanted in {field.name.rstrip("_") for field in fields(launch.find(other).config)}
+    ]
+    return f"--method {name} does not have it, but {', '.join(owners)} do" if owners else ""
+
+
 def resume(argv: list[str]) -> None:
     """`ibol resume`."""
-    from ibol import trust
     from ibol.training import launch
+    from ibol.training.loggers import LogName
 
     @dataclass(frozen=True)
     class Resume:
@@ -105,28 +161,53 @@ def resume(argv: list[str]) -> None:
         epochs: Count | None = None
         """Train to this many epochs instead of the run's own number."""
         checkpoint_minutes: NonNegative | None = None
-        """Time between checkpoints; 0 saves after every epoch (default: as the run was started)."""
+        """Minutes between checkpoints; 0 saves after every epoch (default: as the run was started)."""
         keep_checkpoints: Count | None = None
-        """How many of the last checkpoints are kept (default: as the run was started)."""
-        tensorboard: bool | None = None
-        """Also write TensorBoard files (default: as the run was started)."""
+        """Number of checkpoints that are kept (default: as the run was started)."""
+        log: Annotated[tuple[Literal["none", LogName], ...], tyro.conf.UseAppendAction] = ()
+        """Also write metrics there (default: as the run was started); none: nowhere."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         quiet: bool = False
         """Show no progress."""
 
     given = parse(Resume, argv, "resume", "Continue an interrupted run exactly where its last checkpoint stands.")
-    with trust.envs(given.trust_env):
+    with trusting(given):
         run, finished = launch.resume(
             given.run, epochs=given.epochs, quiet=given.quiet, checkpoint_minutes=given.checkpoint_minutes,
-            keep_checkpoints=given.keep_checkpoints, tensorboard=given.tensorboard,
+            keep_checkpoints=given.keep_checkpoints,
+            log=tuple(name for name in given.log if name != "none") if given.log else None,
         )  # fmt: skip
     _say_where(run, finished)
 
 
 def _say_where(run: Any, finished: bool) -> None:
+    from ibol import trust
+
+    flags = trust.flags(run.config["env"], run.method)
     if finished:
         print(f"done: {run.path} holds the policy (checkpoints/) and its curves (metrics.jsonl)")
-        print(f"next: ibol evaluate {run.path}{trust_flag(run.config['env'])}")
+        print("\n".join(["next:", *(f"  {command}" for command in next_commands(run))]))
     else:
-        print(f"stopped and saved; continue with: ibol resume {run.path}{trust_flag(run.config['env'])}")
+        print(f"stopped and saved; continue with: ibol resume {shlex.quote(str(run.path))}{flags}")
         sys.exit(130)
+
+
+def next_commands(run: Any) -> list[str]:
+    """What can be done with a finished run, as commands to copy."""
+    from ibol import trust
+    from ibol.envs import ROBOTS
+    from ibol.page.write import is_built
+
+    path, trusted = shlex.quote(str(run.path)), trust.flags(run.config["env"], run.method)
+    named = lambda ending: shlex.quote(f"{run.path.name}{ending}")  # noqa: E731
+    commands = [f"ibol evaluate {path}{trusted}"]
+    if run.command in ("discover", "linearize"):
+        commands.append(f"ibol plot {path} --output {named('.png')}{trusted}")
+    else:
+        commands.append(f"ibol plot {path} --figure curves --output {named('.png')}{trusted}")
+    if run.command in ("discover", "linearize") and run.config["env"] in (*ROBOTS, "point") and is_built():
+        commands.append(f"ibol page {path} --output {named('.html')}{trusted}")
+    if run.command == "linearize":
+        commands.append(f"ibol discover {shlex.quote(run.config['env'])} --linearizer {path}")
+    return commands

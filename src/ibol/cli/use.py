@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from ibol import interrupt, trust
+from ibol import interrupt
 from ibol.bounds import Bins, Count, Natural, NotEmpty
-from ibol.cli.parsing import TrustEnv, parse
+from ibol.cli.parsing import TrustEnv, TrustMethod, parse, trusting
 
 
 def evaluate(argv: list[str]) -> None:
@@ -26,18 +26,21 @@ def evaluate(argv: list[str]) -> None:
         trajectories: Count = 2000
         """Random latents of skills, and random goals for the state coverage of a linearizer."""
         bins: Annotated[tuple[Bins, ...], NotEmpty()] = (32,)
-        """Bins of each dimension for the information that latents carry; several numbers make a sweep."""
+        """Bins of each dimension for the information of latents; several numbers measure with each of them."""
         sepin_k: Count = 1
         """How many of the most separable latent dimensions SEPIN@k is the mean of."""
         references: bool = True
-        """Measure each run's untrained policy and random goals, too."""
+        """Measure each run's initial policy and random goals, too."""
         deterministic: bool = False
         """Skills act by the mode of their policy instead of samples of it."""
         seed: Natural = 0
-        """Decides latents, goals and initial states."""
+        """Seed of latents, goals and initial states."""
+        all: bool = False
+        """Show all measures instead of the important ones."""
         json: Path | None = None
-        """Also write the numbers to this file."""
+        """Also write all numbers to this file."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace that file if it exists."""
         quiet: bool = False
@@ -46,13 +49,12 @@ def evaluate(argv: list[str]) -> None:
     given = parse(Evaluate, argv, "evaluate", "Measure what runs have learned.")
     if given.json is not None:
         check_free(given.json, overwrite=given.overwrite, flag="--json", endings=(".json",))
-    with trust.envs(given.trust_env):
+    with trusting(given):
         rows = evaluate_runs(
             given.runs, episodes=given.episodes, trajectories=given.trajectories, bins=given.bins, k=given.sepin_k,
             seed=given.seed, references=given.references, deterministic=given.deterministic, quiet=given.quiet,
         )  # fmt: skip
-    for table in evaluation_tables(rows):
-        show(table)
+    show(*evaluation_tables(rows, everything=given.all))
     if given.json is not None:
         write_json(rows, given.json)
 
@@ -72,17 +74,18 @@ def plot(argv: list[str]) -> None:
         options: PlotOptions
         """What the figure shows."""
         figure: choices = "trajectories"
-        """Which figure."""
+        """The figure to draw."""
         output: Path = Path("figure.png")
         """The picture to write; its ending (.png, .pdf, .svg) decides the format."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the picture if it exists."""
 
-    kinds = "; ".join(f"{name}: {draw.__doc__}" for name, draw in FIGURES.items())
-    given = parse(Plot, argv, "plot", f"Draw a figure of the paper from runs. {kinds}")
+    kinds = "; ".join(f"{name}: {str(draw.__doc__).rstrip('.')}" for name, draw in FIGURES.items())
+    given = parse(Plot, argv, "plot", f"Draw a figure of the paper from runs. {kinds}.")
     check_free(given.output, overwrite=given.overwrite, flag="--output")
-    with trust.envs(given.trust_env):
+    with trusting(given):
         plot_runs(given.runs, given.output, given.figure, given.options)
     print(f"written to {given.output}")
 
@@ -101,16 +104,17 @@ def video(argv: list[str]) -> None:
         output: Path = Path("film.mp4")
         """The file to write: a film (.mp4, .gif), or a strip of moments (.png)."""
         frames_per_second: float = 20.0
-        """Frames of a second, which is a second of the simulation."""
+        """Frames for each second of the simulation, which is a second of the film."""
         size: int = 320
         """Width of a tile in pixels."""
         steps: Count | None = None
         """Show only so many steps (default: whole episodes)."""
         seed: Natural = 0
-        """Decides initial states and samples."""
+        """Seed of initial states and samples."""
         deterministic: bool = False
         """The most likely goals or actions of the skill policy instead of samples."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the file if it exists."""
         quiet: bool = False
@@ -119,7 +123,7 @@ def video(argv: list[str]) -> None:
     about = f"Film what a run has learned. --latents: {EIGHT!r}, {GRID!r}, or values."
     given = parse(Video, argv, "video", about)
     check_film(given.output, size=given.size, frames_per_second=given.frames_per_second, overwrite=given.overwrite)
-    with trust.envs(given.trust_env), interrupt.raised():
+    with trusting(given), interrupt.raised():
         episodes = load_episodes(
             given.run, given.latents, steps=given.steps, seed=given.seed, deterministic=given.deterministic
         )
@@ -141,13 +145,14 @@ def page(argv: list[str]) -> None:
         output: Path = Path("skills.html")
         """The page to write."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the page if it exists."""
 
     about = "Write one HTML file in which the robot moves in 3-D and you choose the skill; it opens from disk."
     given = parse(Page, argv, "page", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".html", ".htm"))
-    with trust.envs(given.trust_env):
+    with trusting(given):
         write_page(given.runs, given.output)
     print(f"written to {given.output}: open it in a browser")
 
@@ -168,17 +173,18 @@ def report(argv: list[str]) -> None:
         trajectories: Count = 500
         """Random latents of skills to measure and draw."""
         seed: Natural = 0
-        """Decides latents and initial states."""
+        """Seed of latents and initial states."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the page if it exists."""
         quiet: bool = False
         """Show no progress."""
 
-    about = "Put all about runs into one HTML page that opens from disk: settings, curves, numbers, skills, films."
+    about = "Write one HTML page about runs, which opens from disk: settings, curves, numbers, skills, films."
     given = parse(Report, argv, "report", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".html", ".htm"))
-    with trust.envs(given.trust_env), interrupt.raised():
+    with trusting(given), interrupt.raised():
         write_report(
             given.runs, given.output, films=given.films, trajectories=given.trajectories, seed=given.seed,
             quiet=given.quiet,
@@ -188,26 +194,30 @@ def report(argv: list[str]) -> None:
 
 def export(argv: list[str]) -> None:
     """`ibol export`."""
-    from ibol.export.files import FORMATS, check_directory, export_agent
+    from ibol.export.files import FORMATS, METRICS, check_directory, export_agent
 
-    choices: Any = Literal[tuple(FORMATS)]
+    choices: Any = Literal[(*FORMATS, METRICS)]
 
     @dataclass(frozen=True)
     class Export:
         run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME|RUN")]
-        """A run of 'ibol discover' or 'ibol linearize', bundled skills, or linearizer:NAME."""
+        """A run of 'ibol discover' or 'ibol linearize', bundled skills, or linearizer:NAME; for csv any run."""
         output: Annotated[Path, tyro.conf.arg(metavar="DIR")]
         """The directory to write to."""
         format: choices = "onnx"
         """What is written."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Write to a directory that is not empty and replace an earlier export; other files there stay."""
 
     kinds = "; ".join(f"{name}: {form.summary}" for name, form in FORMATS.items())
-    given = parse(Export, argv, "export", f"Write skills for programs that have neither ibol nor JAX. {kinds}.")
+    about = (
+        f"Write skills for programs that have neither ibol nor JAX, or metrics. {kinds}; csv: metrics, a row an epoch."
+    )
+    given = parse(Export, argv, "export", about)
     check_directory(given.output, overwrite=given.overwrite)
-    with trust.envs(given.trust_env):
+    with trusting(given):
         written = export_agent(given.run, given.output, given.format, overwrite=given.overwrite)
     print(f"written to {given.output}: {', '.join(written)}")
 
@@ -226,17 +236,18 @@ def imitation_set(argv: list[str]) -> None:
         trajectories: Count = 1000
         """Random skills of each run."""
         seed: Natural = 0
-        """Decides latents, initial states and samples."""
+        """Seed of latents, initial states and samples."""
         trust_env: TrustEnv = ()
+        trust_method: TrustMethod = ()
         overwrite: bool = False
         """Replace the file if it exists."""
         quiet: bool = False
         """Show no progress."""
 
-    about = "Keep the paths of random skills, for half_cheetah_imitation to follow."
+    about = "Write the paths of random skills to a file, for the task half_cheetah_imitation to follow."
     given = parse(ImitationSet, argv, "imitation-set", about)
     check_free(given.output, overwrite=given.overwrite, flag="--output", endings=(".safetensors",))
-    with trust.envs(given.trust_env):
+    with trusting(given):
         count = make_imitation_set(
             given.runs, given.output, trajectories=given.trajectories, seed=given.seed, quiet=given.quiet
         )

@@ -53,7 +53,7 @@ class DownstreamConfig(TrainingConfig, SACFields):
     relative_goals: bool = False
     """Show the controller goals as seen from the robot."""
     reward_scale: Positive = 1.0
-    """Rewards are multiplied by it for learning."""
+    """Factor of the rewards, for learning alone."""
     evaluate_every: Natural = 100
     """Epochs between evaluations of the controller's mode; 0 never evaluates."""
     evaluation_episodes: Count = 64

@@ -21,9 +21,10 @@ class EnvSettings:
     horizon: Count | None = None
     """Steps in an episode (default: the environment's own)."""
     location_dims: Annotated[tuple[Natural, ...], NotEmpty()] | None = None
-    """For an own environment: the state dimensions that say where the agent is."""
+    """For an environment of your own: the state dimensions that say where the agent is."""
     env_kwargs: tuple[str, ...] = ()
-    """For an own environment: arguments that it is made with, as name=value: JSON, or for module:function also text."""
+    """For an environment of your own: its arguments as name=value, where the value is JSON, or for module:function also
+    text."""
     num_threads: Threads | None = None
     """Threads that step the simulations (default: one for each core)."""
     randomize: bool = True

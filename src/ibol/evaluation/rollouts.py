@@ -57,7 +57,7 @@ class Rollouts:
     """One episode for each of N latents; after its end an episode's last location is repeated."""
 
     latents: NDArray[np.float32]  # (N, d), of "goals" the goal locations (N, k)
-    locations: NDArray[np.float32]  # (N, horizon + 1, k), raw, at every environment step
+    locations: NDArray[np.float32]  # (N, horizon + 1, k), raw, at every step; whole states without a location
     returns: NDArray[np.float32]  # (N,), the environment's own reward, summed
     lengths: NDArray[np.int64]  # (N,), steps taken
     prior: Prior  # of the latents
@@ -104,7 +104,7 @@ def skill_rollouts(
         trajectories: episodes.
         seed: decides latents, initial states and samples.
         deterministic: the mode of the skill policy instead of samples.
-        state_dims: what to keep of the states instead of the location.
+        state_dims: what to keep of the states instead of the location; without a location all of them are kept.
         progress: counts every episode that is done.
     """
     for kind, name, choices in (("policy", policy, POLICIES), ("set of latents", which, get_args(Which))):
@@ -114,11 +114,8 @@ def skill_rollouts(
     run = load_run(run)
     skills = run.skills
     every = skills.description.state_dim
-    dims = dimensions("state_dims", skills.location_dims if state_dims is None else state_dims, every)
-    if not dims:
-        raise IbolError(
-            f"the skills in {run.path} have no location to be measured by: give --location-dims to discover"
-        )
+    usual = skills.location_dims or tuple(range(every))
+    dims = dimensions("state_dims", usual if state_dims is None else state_dims, every)
     latents = choose_latents(skills, which, trajectories, seed)
     key = {
         "version": _VERSION, "policy": policy, "which": which, "seed": seed, "deterministic": deterministic,

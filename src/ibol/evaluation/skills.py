@@ -9,12 +9,20 @@ from typing import Any
 from ibol import zoo
 from ibol.bounds import BINS, whole_number
 from ibol.errors import IbolError
+from ibol.evaluation.directions import is_located, pooled
 from ibol.evaluation.groups import envs_of, group_runs
 from ibol.evaluation.loading import Run, load_runs
 from ibol.evaluation.rollouts import POLICIES, Policy, Rollouts, goal_range, skill_rollouts
 from ibol.evaluation.rows import Row, mean_rows
 from ibol.metrics.coverage import COVERING, state_coverage, unit_coverage
-from ibol.metrics.information import Limits, corrected_information, mutual_information, pooled_limits
+from ibol.metrics.directions import Directions
+from ibol.metrics.information import (
+    Limits,
+    corrected_information,
+    mutual_information,
+    neighbour_information,
+    pooled_limits,
+)
 from ibol.metrics.locations import (
     goal_shares,
     location_spread,
@@ -28,6 +36,7 @@ from ibol.runs.progress import WorkProgress
 from ibol.skills.latents import SHOWN
 
 RADII = (3, 1)  # metres from a goal that count as being there
+STATE_BINS = 8  # of each principal direction and latent dimension, where there is no location
 REPEATS = 50  # episodes of each of the 8 latents for the accuracy, if there are 2000 trajectories
 
 
@@ -45,9 +54,10 @@ def evaluate_skills(
     """Rows for each run's skills, for the same policy before its training and for random answers in its place.
 
     Bins and cells divide the ranges that the skills of all runs in the same environment reach together. Every number of
-    bins makes rows of its own. Where several runs differ only by seeds, a row with their mean and the bootstrap
-    interval of it (`intervals`) follows. With `deterministic` skills act by the mode of their policy, which their rows
-    say ("skills, mode").
+    bins makes rows of its own. Skills without a location are measured along the principal directions of the final
+    states of all runs in the same environment, in numbers of other names (`state_information`). Where several runs
+    differ only by seeds, a row with their mean and the bootstrap interval of it (`intervals`) follows. With
+    `deterministic` skills act by the mode of their policy, which their rows say ("skills, mode").
     """
     whole_number("trajectories", trajectories, SHOWN)
     if not isinstance(bins, Sequence) or not bins:
@@ -59,7 +69,12 @@ def evaluate_skills(
     repeated = accuracy_trajectories(trajectories)
     measured: dict[tuple[Path, Policy], tuple[Rollouts, Rollouts, Row]] = {}
     finding = {path: goal_range(run.skills) is not None for path, run in loaded.items()}
-    episodes = len(loaded) * (trajectories + repeated + COVERING) + sum(finding.values()) * COVERING
+    located = {path: is_located(run) for path, run in loaded.items()}
+    for env in envs_of(groups):
+        if len({located[run.path] for group in groups if group.env == env for run in group.runs}) > 1:
+            raise IbolError(f"some runs of {env} have a location and some have none: measure them apart")
+    covering = COVERING * (sum(located.values()) + sum(finding.values()))
+    episodes = len(loaded) * (trajectories + repeated) + covering
     with WorkProgress(len(policies) * episodes, "episodes", quiet) as progress:
         for path, run in loaded.items():
             for policy in policies:
@@ -68,20 +83,25 @@ def evaluate_skills(
                 eight = simulate(which="eight", trajectories=repeated, deterministic=deterministic)
                 # Random answers have no mode.
                 by_mode = partial(simulate, trajectories=COVERING, deterministic=deterministic or policy != "random")
-                covered: Row = {"unit_coverage": unit_coverage(by_mode().locations)}
+                covered: Row = {"unit_coverage": unit_coverage(by_mode().locations)} if located[path] else {}
                 if finding[path]:
                     covered |= _goals(by_mode(which="goals"))
                 measured[path, policy] = random, eight, covered
-    ranges = {
-        env: _ranges([measured[run.path, "skills"][0] for group in groups if group.env == env for run in group.runs])
+    trained = {
+        env: {run.path: measured[run.path, "skills"][0] for group in groups if group.env == env for run in group.runs}
         for env in envs_of(groups)
     }
+    ranges = {env: _ranges(list(found.values())) for env, found in trained.items() if all(map(located.get, found))}
+    directions = {env: next(iter(pooled(trained[env]).values())) for env in trained if env not in ranges}
     group_of = {run.path: group for group in groups for run in group.runs}
     rows: dict[tuple[Path, Policy], list[Row]] = {}
     for (path, policy), (random, eight, covered) in measured.items():
         group = group_of[path]
         acting = f"{policy}, mode" if deterministic and policy != "random" else policy
         head = {"run": zoo.label(path), "env": group.env, "method": group.label, "policy": acting}
+        if not located[path]:
+            rows[path, policy] = [head | _of_states(random, eight, directions[group.env])]
+            continue
         informed, cells = ranges[group.env]
         behaviour = _behaviour(random, eight, cells) | covered
         measure = _discrete_information if random.prior.discrete else partial(_information, k=k)
@@ -135,6 +155,23 @@ def _discrete_information(rollouts: Rollouts, limits: Limits, bins: Sequence[int
                 "corrected": corrected_information(z, s, bins=count, limits=limits),
             },
         )
+
+
+def _of_states(random: Rollouts, eight: Rollouts, directions: Directions) -> Row:
+    """What can be said without a location: of the final states' coordinates along their principal directions."""
+    z, ends = random.latents, directions(random.ends)
+    informed = {} if random.prior.discrete else {"state_information": neighbour_information(z, ends)}
+    return_std, return_range = return_diversity(random.returns)
+    by_latent = directions(eight.by_latent().ends)
+    return {
+        **informed,
+        "state_corrected": corrected_information(z, ends, bins=STATE_BINS),
+        "state_accuracy": nearest_centroid_accuracy(by_latent.reshape(eight.distinct, -1, ends.shape[1])),
+        "state_spread": location_spread(ends),
+        "state_explained": directions.explained,
+        "return_std": return_std,
+        "return_range": return_range,
+    }
 
 
 def _behaviour(random: Rollouts, eight: Rollouts, limits: Any) -> Row:

@@ -63,10 +63,10 @@ class Cell:
     @cached_property
     def name(self) -> str:
         """What its directory is called."""
-        env = "".join(c if c.isalnum() or c in "-_." else "_" for c in self.env)
+        method, env = ("".join(c if c.isalnum() or c in "-_." else "_" for c in one) for one in (self.method, self.env))
         skills = self.sources.get("skills")
         below = [] if skills is None else [skills.method]
-        parts = [self.method, env, *below, self.variant, self.preset, f"seed{self.seed}", self.identity[:_DIGITS]]
+        parts = [method, env, *below, self.variant, self.preset, f"seed{self.seed}", self.identity[:_DIGITS]]
         return "-".join(part for part in parts if part)[-200:]
 
     @property

@@ -30,6 +30,8 @@ class Order:
     address: str | None = None
     jobs: int | None = None
     trusted: tuple[str, ...] = ()
+    """Environments."""
+    trusted_methods: tuple[str, ...] = ()
     checkpoint_minutes: float = 5.0
     quiet: bool = False
 
@@ -49,7 +51,7 @@ def conduct(experiment: Experiment, order: Order, say: Callable[[str], None]) ->
     check_directory(order.directory)
     for name in (*_OURS, *(entry.name for entry in experiment.entries)):
         files.inside(order.directory, name)
-    with trust.envs(order.trusted):
+    with trust.both(order.trusted, order.trusted_methods):
         board = train(experiment, order)
         return conclude(experiment, board, order, say)
 
@@ -58,7 +60,7 @@ def train(experiment: Experiment, order: Order) -> Board:
     """Train what is missing."""
     most = SMOKE["trajectories"] if experiment.preset == "smoke" else None
     simulated = {name: count if most is None else most for name, count in experiment.simulated.items()}
-    options = Options(order.directory, order.trusted, order.checkpoint_minutes)
+    options = Options(order.directory, order.trusted, order.trusted_methods, order.checkpoint_minutes)
     schedule = Schedule(experiment.needed, simulated, options, lambda board: None)
     if not schedule.board.waiting:
         return schedule.board

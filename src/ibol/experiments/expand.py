@@ -2,7 +2,8 @@
 
 A table has the flags of a command as keys: `method`, `env`, `variant`, `preset`, `seed`, and any setting. A list of
 values means a run for each of them; where a setting itself has several values, such as `hidden`, a list of lists does.
-A table in the place of a linearizer or of skills is a run of its own, which is trained first.
+A table in the place of a linearizer or of skills is a run of its own, which is trained first. The linearizer of an own
+environment has the horizon, the location and the arguments of the run that it is for, unless its table says otherwise.
 """
 
 import dataclasses
@@ -28,6 +29,7 @@ Table = Mapping[str, Any]
 MOST = 10_000  # cells of a file
 _WHICH = ("method", "env", "variant", "preset", "seed")
 _ENV_FIELDS = tuple(field.name for field in dataclasses.fields(EnvSettings) if field.name != "num_threads")
+_OWN_FIELDS = ("horizon", "location_dims", "env_kwargs")
 _SET_KEYS = ("runs", "trajectories", "seed")
 
 
@@ -49,11 +51,13 @@ def expand(table: Table, context: Context, command: str = "", env: str = "") -> 
     if not isinstance(table, Mapping):
         raise IbolError(f"a run in {context.source} is {table!r:.80}, but a table of settings is needed")
     cells: list[Cell] = []
+    table = {**table, **({"env_kwargs": _arguments(table["env_kwargs"])} if "env_kwargs" in table else {})}
     for method in _several(table.get("method", {"linearize": "linearize", "": None}.get(command, "ibol"))):
         if method is None:
             raise IbolError(f"a run in {context.source} has no method: choose one of {', '.join(_methods())}")
-        if method not in _methods():
+        if method not in launch.COMMANDS and not launch.is_method(str(method)):
             raise unknown("method", str(method), _methods(), f" (in {context.source})")
+        trust.check_method(method, context.source)
         for place in _several(table.get("env", env)):
             own = {"seed": 0, "variant": "", **table, "method": method, "env": place}
             cells += [_cell(dict(zip(own, values, strict=True)), context) for values in _product(own, context)]
@@ -113,12 +117,33 @@ def _named(name: str, value: Any, context: Context) -> Any:
 def _linearizers(one: Table, table: Table, context: Context) -> list[Any]:
     """The cells of a linearizer's table; one that ships needs no training, unless all shall be the paper's."""
     preset = one.get("preset", table.get("preset", context.preset))
-    wanted = {"preset": preset, **one, "method": "linearize"}
+    wanted = {"preset": preset, **_of_own_env(table), **one, "method": "linearize"}
     found: list[Any] = []
     for cell in expand(wanted, context, "linearize", table["env"]):
         ships = set(one) <= {"seed"} and preset != "paper" and str(cell.seed) in bundled().get(cell.env, [])
         found.append(f"bundled:{cell.seed}".removesuffix(":0") if ships else cell)
     return found
+
+
+def _of_own_env(table: Table) -> dict[str, Any]:
+    """What a table says of an environment that is not ours, with one value for each key."""
+    if table["env"] in ENVS:
+        return {}
+    given = {name: table[name] for name in _OWN_FIELDS if name in table}
+    return {
+        name: value
+        for name, value in given.items()
+        if not isinstance(value, list) or (name != "horizon" and not any(isinstance(one, list) for one in value))
+    }
+
+
+def _arguments(value: Any) -> Any:
+    """Arguments of an environment: a table becomes what `--env-kwargs` takes, a list of tables a list of those."""
+    if isinstance(value, Mapping):
+        return [f"{name}={json.dumps(one)}" for name, one in value.items()]
+    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        return [_arguments(one) for one in value]
+    return value
 
 
 def _imitation_set(value: Table, table: Table, context: Context) -> Cell:
@@ -166,10 +191,18 @@ def _cell(table: dict[str, Any], context: Context) -> Cell:
     env_settings = {name: table[name] for name in _ENV_FIELDS if name in table}
     environment = EnvSettings(**{name: _value(value) for name, value in env_settings.items()})
     _check(config, environment, context.source)
+    if "linearizer" in sources:
+        environment = environment.completed(sources["linearizer"].environment())
+    elif hasattr(config, "linearizer"):
+        _check_linearizer(env, config.linearizer)
+        environment = launch.find(method).complete(env, config, environment)
+    for name in _OWN_FIELDS:
+        if name not in env_settings and getattr(environment, name) != getattr(EnvSettings(), name):
+            env_settings[name] = json.loads(json.dumps(getattr(environment, name)))
     if env not in ENVS:
         _check_own(env, environment)
-    if hasattr(config, "linearizer") and "linearizer" not in sources:
-        _check_linearizer(env, config.linearizer)
+        if getattr(config, "encoder_sees", "") == "location" and not environment.location_dims:
+            raise IbolError(f"{env} in {context.source} has no location to be seen: give location_dims")
     if command == "downstream":
         _check_task(env, config, sources, context.source)
     values = json.loads(json.dumps({k: v for k, v in dataclasses.asdict(config).items() if k not in sources}))
@@ -234,7 +267,6 @@ def _value(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-@functools.cache
 def _methods() -> tuple[str, ...]:
     return (*launch.discovery_methods(), *launch.COMMANDS)
 

@@ -17,6 +17,7 @@ from ibol.experiments.schedule import Board
 from ibol.experiments.statistics import Comparison
 from ibol.report.tables import measures_tables, table
 from ibol.runs import files
+from ibol.training.launch import find
 
 _HERE, _REPORT = resources.files("ibol.experiments"), resources.files("ibol.report")
 
@@ -96,7 +97,9 @@ def _entry(result: Result, directory: Path) -> str:
     entry = result.entry
     parts = [f'<section id="entry-{entry.name}"><h2>{escape(entry.name)}</h2>']
     caption = escape(_caption(entry, result.cells))
-    names = {f"scenes-{cell.name}": f"{cell.method.upper()} on {cell.env}, seed {cell.seed}." for cell in result.cells}
+    names = {
+        f"scenes-{cell.name}": f"{find(cell.method).title} on {cell.env}, seed {cell.seed}." for cell in result.cells
+    }
     strips = any(file.stem in names for file in result.figures)
     if strips or not result.figures:
         parts.append(f"<p>{caption}</p>")

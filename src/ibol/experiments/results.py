@@ -23,6 +23,7 @@ from ibol.films.episodes import episodes_of
 from ibol.films.film import write_film
 from ibol.runs import files
 from ibol.runs.directory import versions
+from ibol.training.launch import find
 
 SMOKE = {"trajectories": 32, "drawn": 16}
 _EPISODES = 64  # of a controller that are measured
@@ -198,7 +199,7 @@ def label(cell: Cell) -> str:
     """A setting as a panel's title: the method, then what was set."""
     said = {name.rstrip("_"): value for name, value in cell.overrides.items()}
     settings = ", ".join(f"{name}={value}" for name, value in said.items())
-    return "\n".join(filter(None, [f"{cell.method.upper()} {cell.variant}".strip(), settings]))
+    return "\n".join(filter(None, [f"{find(cell.method).title} {cell.variant}".strip(), settings]))
 
 
 def means(rows: Sequence[Row]) -> list[dict[str, Any]]:

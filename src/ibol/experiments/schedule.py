@@ -67,6 +67,8 @@ class Options:
 
     directory: Path
     trusted: tuple[str, ...] = ()
+    """Environments."""
+    trusted_methods: tuple[str, ...] = ()
     checkpoint_minutes: float = 5.0
 
 
@@ -126,6 +128,7 @@ class Schedule:
             cell = self.board.cells[self._ready[0][1]]
             task = task_of(
                 cell, self.options.directory, trusted=self.options.trusted,
+                trusted_methods=self.options.trusted_methods,
                 checkpoint_minutes=self.options.checkpoint_minutes,
                 measure=self._simulated.get(cell.name, 0),
             )  # fmt: skip

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ibol import trust
 from ibol.experiments import costs
 from ibol.experiments.cells import SET, Cell
 from ibol.experiments.model import About, Experiment
@@ -103,7 +104,7 @@ def _command(cell: Cell, begun: bool) -> str:
         options = f"--trajectories {cell.settings['trajectories']} --seed {cell.seed} --quiet"
         return f"ibol imitation-set {members} --output {cell.place} {options}"
     if begun:
-        return f"ibol resume {cell.place} --quiet"
+        return f"ibol resume {cell.place} --quiet{trust.flags(cell.env, cell.method)}"
     config = {
         "command": cell.command, "method": cell.method, "env": cell.env, "preset": cell.preset, "seed": cell.seed,
         "settings": _plain(vars(cell.config())), "env_settings": _plain(vars(cell.environment())),

@@ -1,8 +1,9 @@
 """What `ibol export` writes: networks in one of several formats, `skills.json` beside them, and the robot's model.
 
-A new format is one more entry of `FORMATS`.
+A new format is one more entry of `FORMATS`. The metrics of any run are written as a table (`csv`).
 """
 
+import csv
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from ibol.export.robots import describe_env, model_files
 from ibol.linearizer.policy import BUNDLED_PREFIX, Linearizer, bundled, bundled_file, load_named, provenance_of
 from ibol.report.tables import command_line
 from ibol.runs import files
-from ibol.runs.directory import versions
+from ibol.runs.directory import RunDirectory, versions
 from ibol.skills import numpy_policy
 from ibol.skills.latents import LATENT_RANGE
 from ibol.skills.policy import LINEARIZER_FILE, Skills
@@ -28,6 +29,7 @@ from ibol.skills.portable import portable
 from ibol.training.launch import open_run
 
 DESCRIPTION_FILE = "skills.json"
+METRICS, METRICS_FILE = "csv", "metrics.csv"
 FORMAT = 1
 """Of `skills.json`; a change that readers have to know of is a new number."""
 _MOST_JSON = 10_000_000
@@ -47,21 +49,39 @@ class Format:
 def export_agent(
     source: str | Path, directory: str | Path, form: str = "onnx", *, overwrite: bool = False
 ) -> list[str]:
-    """Write the skills or the linearizer of a run, or bundled ones by name; returns the names of the files.
+    """Write the skills or the linearizer of a run, or bundled ones by name, or the metrics of any run (`csv`); returns
+    the names of the files.
 
     The directory is made if there is none. One that is not empty is refused without `overwrite`; with it, files of an
     earlier export are replaced and all others stay.
     """
-    if form not in FORMATS:
-        raise unknown("format", str(form), FORMATS)
+    if form not in (*FORMATS, METRICS):
+        raise unknown("format", str(form), [*FORMATS, METRICS])
     place = path("directory", directory)
     check_directory(place, overwrite=overwrite)
+    if form == METRICS:
+        table = metrics_table(RunDirectory.open(path("run", source)))
+        files.replace_bytes(files.inside(files.folder(place), METRICS_FILE), table.encode())
+        return [METRICS_FILE]
     agent = load_named(source)
     if not isinstance(agent, Skills | Linearizer):
         raise IbolError(f"{source} is a {agent.kind}: only skills and linearizers can be exported")
     content = content_of(agent, form, provenance(source))
     _write(place, content)
     return list(content)
+
+
+def metrics_table(run: RunDirectory) -> str:
+    """The metrics of a run as CSV: a row for each epoch, a column for all that any epoch has, in their order."""
+    rows = run.metrics()
+    if not rows:
+        raise IbolError(f"{run.path} has no metrics yet: there is no epoch in its metrics.jsonl")
+    columns = dict.fromkeys(name for row in rows for name in row)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(columns), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def content_of(agent: Skills | Linearizer, form: str, made_by: Mapping[str, Any]) -> Content:

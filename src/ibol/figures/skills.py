@@ -15,6 +15,7 @@ from ibol.figures.common import COLUMNS, NORMAL, PAGE, in_rows, plain_numbers, s
 from ibol.figures.keys import HEIGHT, draw_keys, latent_colours
 from ibol.skills.latents import Prior
 
+LOCATION_AXES = ("x (m)", "y (m)")
 _MANY = 200
 _LEAST_REACH = 0.1  # metres: a robot that stands still is drawn as one that does
 
@@ -27,6 +28,7 @@ class SkillPicture:
     latents: NDArray[np.float32]  # (N, d)
     paths: NDArray[np.float32]  # (N, T + 1, 1 or 2), the locations
     prior: Prior  # of the latents
+    axes: tuple[str, str] = LOCATION_AXES
 
 
 def plot_skills(panels: Sequence[SkillPicture], output: Path, *, title: str = "", columns: int = COLUMNS) -> None:
@@ -79,7 +81,7 @@ def _reach(row: Sequence[SkillPicture]) -> float:
 
 def _plane(axes: Axes, panel: SkillPicture, reach: float) -> None:
     _draw(axes, list(panel.paths), panel)
-    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="x (m)", ylabel="y (m)")
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel=panel.axes[0], ylabel=panel.axes[1])
 
 
 def _over_time(axes: Axes, panel: SkillPicture, reach: float) -> None:
@@ -87,7 +89,7 @@ def _over_time(axes: Axes, panel: SkillPicture, reach: float) -> None:
     time = np.broadcast_to(np.arange(steps + 1), panel.paths.shape[:2])
     _draw(axes, list(np.stack([time, panel.paths[:, :, 0]], axis=2)), panel)
     axes.axhline(0, color="grey", linewidth=0.5, zorder=0)
-    axes.set(xlim=(0, steps), ylim=(-reach, reach), box_aspect=1, xlabel="environment step", ylabel="x (m)")
+    axes.set(xlim=(0, steps), ylim=(-reach, reach), box_aspect=1, xlabel="environment step", ylabel=panel.axes[0])
 
 
 def _draw(axes: Axes, lines: list[NDArray[np.float32]], panel: SkillPicture) -> None:

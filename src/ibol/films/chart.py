@@ -13,7 +13,10 @@ _FREE = 0.18  # of the height: the name of the tile stands above the numbers of 
 
 
 class Chart:
-    """Draws paths (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale, with goals if there are any."""
+    """Draws paths (N, T + 1, 1 or 2) in their colours (N, 3), all on the same scale, with goals if there are any.
+
+    `names` and the `unit` are those of both axes; a `title` stands at the lower edge.
+    """
 
     def __init__(
         self,
@@ -23,6 +26,10 @@ class Chart:
         height: int,
         seconds: float,
         goals: NDArray[np.floating] | None = None,
+        *,
+        names: tuple[str, str] = ("x", "y"),
+        unit: str = "m",
+        title: str = "",
     ) -> None:
         steps, count = paths.shape[1], len(paths)
         paths = paths if goals is None else np.concatenate([paths, goals])
@@ -36,7 +43,7 @@ class Chart:
             points = paths
             low, high = points.min(axis=(0, 1)), points.max(axis=(0, 1))
             self._scale = np.full(2, 0.76 * float((np.array([width, height]) / np.maximum(high - low, 1e-3)).min()))
-        self._size = (width, height)
+        self._size, self._names, self._title = (width, height), tuple(f"{name} ({unit})" for name in names), title
         self._middle = (low + high) / 2
         self._pixels, self._goals = np.split(self._place(points), [count])
         self._colours = [tuple(round(255 * float(value)) for value in colour) for colour in colours]
@@ -99,9 +106,12 @@ class Chart:
                     pen.text((at, height - 4 * _FINE), text, _INK, font, anchor="ms")
                 if axis == 1 and _FREE + 0.12 < at / height < 0.88:
                     pen.text((4 * _FINE, at), text, _INK, font, anchor="lm")
-        pen.text((width - 4 * _FINE, height - 4 * _FINE), "x (m)", _INK, font, anchor="rs")
-        name = "time (s)" if dims == 1 else "y (m)"
+        pen.text((width - 4 * _FINE, height - 4 * _FINE), self._names[0], _INK, font, anchor="rs")
+        name = "time (s)" if dims == 1 else self._names[1]
         pen.text((4 * _FINE, _FREE * height), name, _INK, font, anchor="lm")
+        if self._title:
+            small = ImageFont.load_default(max(8 * _FINE, width // 34))
+            pen.text((width / 2, height - 10 * _FINE - max(9 * _FINE, width // 26)), self._title, _INK, small, "ms")
         return picture
 
 

@@ -18,6 +18,7 @@ from ibol.envs.rendering import Stage
 from ibol.errors import IbolError
 from ibol.films.chart import Chart, Image
 from ibol.films.episodes import Episodes
+from ibol.metrics.directions import principal_directions
 from ibol.runs.files import check_free
 from ibol.runs.progress import WorkProgress
 
@@ -28,6 +29,8 @@ _GAP = 4  # pixels between tiles
 _PAD = ((2, 2), (2, 2), (0, 0))
 _GROUND = (34, 37, 41)
 _RING = ((1, 2), (0, 2), (0, 1), (0, 0), (1, 0), (2, 0), (2, 1), (2, 2))  # where each of eight directions is
+_NAMES = ("1st", "2nd")
+_SEEN = "states along their two principal directions"
 _PALETTE = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer:bayer_scale=4"
 _CODEC = {
     ".mp4": ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "26", "-preset", "veryfast", "-movflags", "+faststart"],
@@ -90,8 +93,12 @@ def _painter(episodes: Episodes, width: int, height: int, *, smooth: bool) -> It
 
 
 def _chart(episodes: Episodes, width: int, height: int) -> Chart:
-    if len(episodes.location_dims) not in (1, 2):
-        raise IbolError(f"{episodes.env} has no location of 1 or 2 dimensions to draw: give --location-dims to train")
+    if not episodes.location_dims:
+        states = episodes.states.reshape(-1, episodes.states.shape[2])
+        paths = principal_directions(states)(episodes.states)
+        return Chart(paths, episodes.colours, width, height, episodes.seconds, names=_NAMES, unit="std", title=_SEEN)
+    if len(episodes.location_dims) > 2:
+        raise IbolError(f"{episodes.env} has a location of more than 2 dimensions, which cannot be drawn")
     paths = episodes.states[:, :, list(episodes.location_dims)]
     return Chart(paths, episodes.colours, width, height, episodes.seconds, episodes.goals)
 

@@ -57,7 +57,7 @@ class LinearizerConfig(TrainingConfig, SACFields):
     """Settings of the linearizer's training; the preset gives the defaults."""
 
     macro_length: Count = 10
-    """Steps l in a chunk, over which the state's movement along the goal is rewarded."""
+    """Steps l of a macro step: the reward is the state's movement along the goal over these steps."""
     reward: Literal["inner_product", "euclidean"] = "inner_product"
     """The movement along the goal, or (Ant only) HIRO's distance to a relative goal position."""
     goal_beta: Positive = 1.0
@@ -65,28 +65,30 @@ class LinearizerConfig(TrainingConfig, SACFields):
     position_goals: bool = False
     """Goals for the positions only, without the velocities."""
     reward_scale: Positive = 1.0
-    """Multiplies all rewards: values well above the noise of their learning are learned faster."""
+    """Factor of all rewards; values well above the critic's noise are learned faster."""
     alive_bonus: float = 0.0
     """Reward for each step after which the robot has not fallen."""
     normalize_reward: bool = False
     """Standardise rewards by a moving average of each epoch's mean and variance (the authors' Ant)."""
     critic: Literal["scalar", "vector"] = "scalar"
-    """Predict the reward's sum, or the vector of discounted state differences whose product with the goal it is."""
+    """What the critic predicts: the return, or the vector of discounted state differences whose product with the goal
+    is the return."""
     n_step: Count = 1
-    """Steps whose rewards are added up before the critic is asked for the rest."""
+    """Steps of the n-step return, after which the critic's value is added."""
     one_step_relabels: bool = False
-    """Take several steps only for a transition's own goal: a fresh one did not choose the later actions."""
+    """Use several steps only for a transition's own goal, and one for a new goal, for which the later actions were not
+    chosen."""
     relabel: Fraction = 0.0
-    """Fraction of sampled transitions whose goal is replaced by a fresh one."""
+    """Fraction of sampled transitions whose goal is replaced by a new random one."""
     action_cost: NonNegative = 0.0
-    """Cost of |a|^2 for each step at the last epoch, growing from 0 along a straight line: running is learned first,
-    then that small goals ask for little effort."""
+    """Cost of |a|^2 for each step at the last epoch; it grows linearly from 0, so that the robot first learns to run
+    and then to save effort for small goals."""
     sparse_goals: Fraction = 0.0
     """Fraction of goals that are 0 except in a few dimensions."""
     location_goals: Fraction = 0.0
-    """Fraction of goals that are 0 except in the location: how linearizers are measured, and mostly used."""
+    """Fraction of goals that are 0 except in the location, as linearizers are measured and mostly used."""
     symmetric: bool = False
-    """Symmetry augmentation: exchange the robot's limbs at random in the transitions that get a fresh goal."""
+    """Symmetry augmentation: exchange the robot's limbs at random in the transitions that get a new goal."""
     frame: Literal["world", "goal"] = "world"
     """How the networks see a robot that moves in the plane: as it is, or turned so that the goal direction is the x
     axis and it heads that way as nearly as its symmetries allow."""
@@ -99,11 +101,11 @@ class LinearizerConfig(TrainingConfig, SACFields):
     imitation_steps: Natural = 0
     """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate decays to 0."""
     end_when_fallen: bool = False
-    """End a training episode, without further value, where the robot has fallen and cannot move on."""
+    """End a training episode, with no value afterwards, when the robot has fallen and cannot move on."""
     normalizer_trajectories: Count = 500
-    """Trajectories for the fixed observation statistics of an environment that ships none."""
+    """Trajectories for the fixed observation statistics of an environment that comes without them."""
     evaluate_every: Natural = 10
-    """Epochs between evaluations of how far goals along the location carry; 0 never evaluates."""
+    """Epochs between evaluations (distance for goals along the location); 0 never evaluates."""
     keep_best: bool = False
     """The run's result is the policy that reached farthest in an evaluation, instead of the last one."""
 

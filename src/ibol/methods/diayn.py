@@ -29,7 +29,7 @@ class DIAYNConfig(SACDiscoveryConfig):
     """Settings of DIAYN; the preset gives the defaults."""
 
     discrete_latents: Natural = 0
-    """Discover so many skills, each with a unit vector as its latent, instead of a continuous family; 0 does not."""
+    """Number of discrete skills, each with a unit vector as its latent; 0 learns a continuous family."""
 
 
 class Discriminator(eqx.Module):

@@ -16,18 +16,20 @@ from ibol.bounds import Count, Natural, NonNegative
 from ibol.envs import Env, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, naming
-from ibol.figures.skills import SkillPicture, plot_skills
+from ibol.figures.skills import LOCATION_AXES, SkillPicture, plot_skills
 from ibol.learners import sac
 from ibol.learners.normalizer import Normalizer, find_normalizer, omit
 from ibol.learners.rollout import Act, Trajectories, check_episodes, collect
 from ibol.linearizer.env import LinearizedEnv
 from ibol.linearizer.policy import Linearizer, bundled, load_linearizer, provenance_of
 from ibol.metrics.coverage import COVERING, state_coverage, unit_coverage
+from ibol.metrics.directions import AXES, principal_directions
 from ibol.metrics.information import corrected_information
 from ibol.metrics.locations import location_spread
 from ibol.nn.networks import MLP, BetaPolicy
 from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays
+from ibol.runs.directory import picture_of
 from ibol.seeding import derive, generator
 from ibol.skills.latents import Gaussian, OneHot, Prior
 from ibol.skills.policy import (
@@ -52,7 +54,7 @@ class DiscoveryConfig(TrainingConfig):
     """Settings that every method of skill discovery has."""
 
     linearizer: str = "bundled"
-    """What the skills stand on: bundled, bundled:1 (its second seed), a run of 'ibol linearize', or none."""
+    """The linearizer below the skills: bundled, bundled:1 (its second seed), a run of 'ibol linearize', or none."""
     latent_dim: Count = 2
     """Dimensions d of the latent z."""
     encoder_sees: Sees = "all"
@@ -62,11 +64,11 @@ class DiscoveryConfig(TrainingConfig):
     distortion: Literal["none", "squeeze_y"] = "none"
     """A distortion of the goals' x-y plane below the policies."""
     latent_weight: NonNegative = 1.0
-    """How many times larger than those for the state the policies' first weights for the latent start: two latents
-    among many state dimensions have little influence otherwise."""
+    """Factor of the policies' initial weights for the latent, relative to those for the state: two latents among many
+    state dimensions have little influence otherwise."""
     concentration: NonNegative = 0.0
-    """What the policies' raw Beta parameters start from: at 0 near Beta(1.74, 1.74), deviating by 0.47, at 8 near
-    Beta(9, 9), deviating by 0.23."""
+    """Initial value of the policies' raw Beta parameters: 0 is near Beta(1.74, 1.74) with standard deviation 0.47, 8
+    near Beta(9, 9) with 0.23."""
     normalizer: Literal["ema", "fixed"] = "ema"
     """How states are normalised: a moving average, or fixed statistics of random actions."""
     evaluate_every: Natural = 100
@@ -101,8 +103,8 @@ class World:
 
     def _seen(self, sees: Sees) -> tuple[int, ...]:
         location = set(self.location_dims)
-        if sees != "all" and not location:
-            raise IbolError(f"{self.name} has no location: name its dimensions with --location-dims")
+        if sees == "location" and not location:
+            raise IbolError(f"{self.name} has no location to be seen: name its dimensions with --location-dims")
         keep = {"all": lambda i: True, "location": lambda i: i in location, "no_location": lambda i: i not in location}
         dims = tuple(i for i in range(self.state_dim) if keep[sees](i))
         if not dims:
@@ -145,6 +147,8 @@ class DiscoveryTrainer(Trainer):
     """A latent for each episode, episodes, learning from them: what differs is `learn`, and what is kept of it."""
 
     headline: tuple[str, ...] = ("objective", "evaluation/information", "evaluation/spread")
+    without_location: tuple[str, ...] = ("evaluation/state_information",)
+    """What tells whether it learns where there is no location."""
     title: str
     """The method's name in figures and tables."""
     config: DiscoveryConfig
@@ -158,6 +162,8 @@ class DiscoveryTrainer(Trainer):
         self.world = World(env, env_settings, config)
         self.normalizer = self.world.normalizer(seed)
         self.pictures: Path | None = None
+        if not self.world.location_dims:
+            self.headline = (*self.headline, *self.without_location)
 
     # What a method says.
 
@@ -222,7 +228,7 @@ class DiscoveryTrainer(Trainer):
             self.agent(),
             trajectories=self.config.evaluation_trajectories,
             seed=derive(self.seed, "evaluation", epoch),
-            picture=None if self.pictures is None else files.inside(self.pictures, f"epoch-{epoch + 1:06d}.png"),
+            picture=None if self.pictures is None else picture_of(self.pictures, epoch + 1),
             title=f"{self.title} on {self.world.name} after {epoch + 1} epochs",
         )
 
@@ -302,9 +308,8 @@ def evaluate_skills(
     latents = np.concatenate([directions, skills.sample_latents(trajectories, derive(seed, "shown"))])
     paths = skills.rollout(latents, seed=derive(seed, "shown")).states
     drawn, random = slice(len(directions)), slice(len(directions), None)
-    numbers = {}
     if skills.location_dims:
-        paths = paths[:, :, list(skills.location_dims)]
+        paths, axes = paths[:, :, list(skills.location_dims)], LOCATION_AXES
         ends = paths[random, -1]
         numbers = {
             "information": corrected_information(latents[random], ends, bins=_TRAINING_BINS),
@@ -312,17 +317,18 @@ def evaluate_skills(
             "spread": location_spread(ends),
             "unit_coverage": float(_unit_coverage(skills, derive(seed, "covering"))),
         }
-        if picture is not None and paths.shape[2] <= 2:
-            panels = [
-                SkillPicture(
-                    f"{len(eight)} skills, {_PICTURE_EPISODES} episodes each",
-                    latents[drawn],
-                    paths[drawn],
-                    skills.prior,
-                ),
-                SkillPicture(f"{trajectories} random skills", latents[random], paths[random], skills.prior),
-            ]
-            plot_skills(panels, picture, title=title)
+    else:
+        paths, axes = principal_directions(paths[random, -1])(paths), AXES
+        ends = paths[random, -1]
+        informed = corrected_information(latents[random], ends, bins=_TRAINING_BINS)
+        numbers = {"state_information": informed, "state_spread": location_spread(ends)}
+    if picture is not None and paths.shape[2] <= 2:
+        shown = f"{len(eight)} skills, {_PICTURE_EPISODES} episodes each"
+        panels = [
+            SkillPicture(shown, latents[drawn], paths[drawn], skills.prior, axes=axes),
+            SkillPicture(f"{trajectories} random skills", latents[random], paths[random], skills.prior, axes=axes),
+        ]
+        plot_skills(panels, picture, title=title)
     return numbers
 
 

@@ -33,6 +33,7 @@ from ibol.learners import adam, sac
 from ibol.learners.normalizer import omit
 from ibol.learners.replay import Columns, Replay
 from ibol.learners.rollout import Act, Trajectories
+from ibol.methods.chosen_steps import evenly_spaced, one_of_each_part, taken
 from ibol.methods.discovery import DiscoveryTrainer, discovery_method
 from ibol.methods.pathwise import LinearDynamics, fit_dynamics, follow
 from ibol.methods.policy_gradient import (
@@ -57,17 +58,17 @@ class IBOLConfig(PolicyGradientConfig):
     """Settings of IBOL; the preset gives the defaults."""
 
     alpha: NonNegative = 1.0
-    """Weight of the marginal term: how varied the sampling policy's goals are."""
+    """Weight of the marginal term: the diversity of the sampling policy's goals."""
     beta: NonNegative = 1e-2
     """Weight of the compression term, the bottleneck."""
     lambda_: Annotated[NonNegative, tyro.conf.arg(name="lambda")] = 2.0
     """Weight of the auxiliary term, which ties the latent to the sampling policy's u."""
     recent_epochs: Count = 1
-    """Epochs whose trajectories encoder and skill policy learn from, so that they do not overfit a single one; the
-    sampling policy learns from the last one."""
+    """Epochs whose trajectories the encoder and the skill policy learn from, so that they do not overfit a single one.
+    The sampling policy learns from the last one."""
     final_steps: Natural = 0
-    """Gradient steps of encoder and skill policy alone at the end of the last epoch, when the sampling policy has come
-    to rest; the learning rate starts anew and decays linearly to a hundredth."""
+    """Gradient steps of the encoder and the skill policy alone at the end of the last epoch, when the sampling policy
+    no longer changes. Their learning rate starts anew and decays linearly to a hundredth."""
     final_epochs: Count = 1
     """Epochs whose trajectories these steps learn from."""
     latent_samples: Count = 16
@@ -76,14 +77,20 @@ class IBOLConfig(PolicyGradientConfig):
     """L, the samples of u that are averaged over in the marginal term."""
     marginal_steps: Natural = 0
     """Steps of each trajectory at which the marginal term is estimated, drawn at random; 0 takes all."""
+    encoded_states: Natural = 0
+    """States of a trajectory that the encoder sees, evenly spaced; 0 shows all. For trajectories without a linearizer,
+    of which it would read hundreds one by one."""
+    policy_steps: Natural = 0
+    """Steps of each trajectory at which imitation, marginal and policy gradient are estimated, one at random from each
+    of so many equal parts of it, in every epoch anew; 0 takes all."""
     marginal_once: bool = False
     """Estimate the marginal term once in an epoch instead of at each gradient step."""
     use_u: bool = True
-    """Let the sampling policy see u; otherwise it remembers its states instead (the paper's ablation without u)."""
+    """Let the sampling policy see u. Without u it remembers its past states (the paper's ablation)."""
     pathwise: Literal["nothing", "goals", "states"] = "nothing"
-    """What reaches the sampling policy through its own goals (reparameterised) instead of the policy gradient: 'goals'
-    imitation and marginal, 'states' also what follows from the states, by a linear model of how they answer to goals.
-    Without u always nothing."""
+    """Terms whose gradient reaches the sampling policy through its own reparameterised goals instead of by the policy
+    gradient: 'goals' imitation and marginal, 'states' also what follows from the states, by a linear model of their
+    response to goals. Without u always nothing."""
 
 
 class Networks(eqx.Module):
@@ -105,9 +112,11 @@ class Batch(NamedTuple):
     """An epoch's trajectories as the networks see them."""
 
     states: Array  # (B, T, n), normalised, for the policies
-    encoded: Array  # (B, T, k), normalised, for the encoder
+    encoded: Array  # (B, N, k), normalised, for the encoder
     goals: Array  # (B, T, m)
-    lengths: Array  # (B,)
+    lengths: Array  # (B,), of the policies' steps
+    encoded_lengths: Array  # (B,)
+    weights: Array  # (B,), how many steps of the trajectory each of the policies' steps stands for
     u: Array  # (B, d)
 
 
@@ -135,7 +144,7 @@ def objective(networks: Networks, batch: Batch, key: Array, config: IBOLConfig) 
 
 def encode(encoder: TrajectoryEncoder, batch: Batch) -> tuple[Array, Array, Array, Array]:
     """Mean and standard deviation of p(z | s), each (B, d), then compression and auxiliary, each (B,)."""
-    mean, std = encoder(batch.encoded, batch.lengths)
+    mean, std = encoder(batch.encoded, batch.encoded_lengths)
     compression = 0.5 * jnp.sum(mean**2 + std**2 - 1 - 2 * jnp.log(std), axis=-1)
     return mean, std, compression, gaussian_log_prob(mean, std, batch.u)
 
@@ -179,7 +188,7 @@ def skill_objective(terms: Terms, config: IBOLConfig) -> Array:
 
 
 def pathwise_gains(
-    networks: Networks, batch: Batch, old: ScaledBeta, latents: Array, dynamics: LinearDynamics, key: Array,
+    networks: Networks, batch: Batch, old: ScaledBeta, latents: Array, dynamics: LinearDynamics | None, key: Array,
     config: IBOLConfig,
 ) -> tuple[Array, Array]:  # fmt: skip
     """The parts of the objective, each (B,), that change with goals which move along with the sampling policy.
@@ -191,7 +200,7 @@ def pathwise_gains(
     moved, fixed = batch._replace(goals=goals), jax.lax.stop_gradient(networks)
     through_goals = imitation(fixed.skill, moved, jax.lax.stop_gradient(latents))
     through_goals -= config.alpha * marginal(fixed.sampling, moved, key, config)
-    if config.pathwise != "states":
+    if config.pathwise != "states" or dynamics is None:
         return through_goals, jnp.zeros_like(through_goals)
     after = batch._replace(encoded=follow(dynamics, batch.encoded, goals - batch.goals))
     *_, compression, auxiliary = encode(fixed.encoder, after)
@@ -204,7 +213,7 @@ def losses(
     recent: Batch | None,
     marginal_term: Array,
     old: ScaledBeta,
-    dynamics: LinearDynamics,
+    dynamics: LinearDynamics | None,
     key: Array,
     config: IBOLConfig,
 ) -> tuple[Array, dict[str, Array]]:
@@ -221,7 +230,7 @@ def losses(
         of_states = returns if through == "nothing" else returns - (terms.imitation - config.alpha * marginal_term)
         advantage, scale = advantages(of_states, batch.u, config)
         policy = sampling_distribution(networks.sampling, batch)
-        gain += surrogate(policy, old, batch.goals, advantage, batch.lengths, config.clip)
+        gain += surrogate(policy, old, batch.goals, advantage * batch.weights, batch.lengths, config.clip)
     if through != "nothing":
         gain += jnp.mean(sum(pathwise_gains(networks, batch, old, latents, dynamics, path_key, config))) / scale
     learned = terms if recent is None else objective(networks, recent, recent_key, config)[0]
@@ -249,7 +258,8 @@ def update(
     once_key, *keys = jax.random.split(key, config.gradient_steps + 1)
     old = sampling_distribution(state.networks.sampling, batch)
     seen = batch if recent is None else recent
-    dynamics = fit_dynamics(seen.encoded, seen.goals, seen.lengths)
+    states_move = config.pathwise == "states"
+    dynamics = fit_dynamics(seen.encoded, seen.goals, seen.lengths) if states_move else None
     once = marginal(state.networks.sampling, batch, once_key, config) if config.marginal_once else None
 
     def step(state: State, x: tuple[Array, Batch | None]) -> tuple[State, dict[str, Array]]:
@@ -314,7 +324,21 @@ class IBOLTrainer(DiscoveryTrainer):
                 f"marginal_steps is {config.marginal_steps}, but an episode has {steps} steps of the policy: choose a "
                 "smaller --marginal-steps or a longer --horizon"
             )
-        seen = 4 * steps * sum(config.hidden)
+        if config.pathwise == "states" and (config.encoded_states or config.policy_steps):
+            raise IbolError(
+                "encoded_states and policy_steps leave steps out, but the gradient through states follows every step: "
+                "give --pathwise goals (or nothing), or --encoded-states 0 --policy-steps 0"
+            )
+        if config.policy_steps and not config.use_u:
+            raise IbolError(
+                "policy_steps leave steps out, but without u the policy remembers all: give --policy-steps 0"
+            )
+        if config.policy_steps and config.marginal_steps > config.policy_steps:
+            raise IbolError(
+                f"marginal_steps is {config.marginal_steps}, but they are some of the {config.policy_steps} "
+                "policy_steps: choose a smaller --marginal-steps"
+            )
+        seen = 4 * (config.policy_steps or steps) * sum(config.hidden)
         latents = config.latent_samples * config.episodes_per_epoch
         memory.check(latents * seen, f"{latents} imitated episodes", "choose a smaller --latent-samples")
         memory.check(config.marginal_samples * seen, "the marginal term", "choose a smaller --marginal-samples")
@@ -352,7 +376,8 @@ class IBOLTrainer(DiscoveryTrainer):
             self.recent.add(columns)
         if config.recent_epochs > 1:
             recent = self._recent(config.gradient_steps, config.recent_epochs, generator(self.seed, "recent", epoch))
-        self.training, info = update(self.training, self.batch(columns), recent, key, config, self.decay(epoch))
+        batch = self.batch(columns, generator(self.seed, "policy steps", epoch))
+        self.training, info = update(self.training, batch, recent, key, config, self.decay(epoch))
         if config.final_steps and epoch == self.epochs - 1:
             info |= self._refine(epoch)
         return {name: float(value) for name, value in info.items()}
@@ -360,7 +385,7 @@ class IBOLTrainer(DiscoveryTrainer):
     def _recent(self, steps: int, epochs: int, rng: np.random.Generator) -> Batch:
         """Trajectories of the last epochs at random, as many for each gradient step as an epoch has."""
         count = self.config.episodes_per_epoch
-        return self.batch(self.recent.sample(rng, (steps, count), newest=epochs * count))
+        return self.batch(self.recent.sample(rng, (steps, count), newest=epochs * count), rng)
 
     def _refine(self, epoch: int) -> dict[str, Array]:
         """The last steps of encoder and skill policy, some at a time to spare memory."""
@@ -376,16 +401,23 @@ class IBOLTrainer(DiscoveryTrainer):
         self.training = State(networks, self.training.optimizer)
         return info
 
-    def batch(self, columns: Columns) -> Batch:
-        """What the networks see of trajectories; not the last state, as in the authors' code."""
-        states = self.normalizer(columns["states"][..., :-1, :])
-        return Batch(
-            states=jnp.asarray(omit(states, self.world.omitted)),
-            encoded=jnp.asarray(states[..., list(self.world.encoder_dims)]),
-            goals=jnp.asarray(columns["goals"]),
-            lengths=jnp.asarray(columns["lengths"], int),
-            u=jnp.asarray(columns["u"]),
-        )
+    def batch(self, columns: Columns, rng: np.random.Generator) -> Batch:
+        """What the networks see of trajectories (..., T + 1, n); not the last state, as in the authors' code."""
+        config, horizon = self.config, self.world.horizon
+        states, goals = self.normalizer(columns["states"][..., :-1, :]), columns["goals"]
+        lengths = encoded_lengths = columns["lengths"].astype(int)
+        encoded, weights = states[..., list(self.world.encoder_dims)], np.ones(lengths.shape, np.float32)
+        seen = omit(states, self.world.omitted)
+        if 0 < config.encoded_states < horizon:
+            steps, encoded_lengths = evenly_spaced(lengths.ravel(), horizon, config.encoded_states)
+            encoded_lengths = encoded_lengths.reshape(lengths.shape)
+            encoded = taken(encoded, steps.reshape(*lengths.shape, -1))
+        if 0 < config.policy_steps < horizon:
+            count = config.policy_steps
+            steps = one_of_each_part(lengths.ravel(), count, rng).reshape(*lengths.shape, count)
+            seen, goals = taken(seen, steps), taken(goals, steps)
+            weights, lengths = (lengths / count).astype(np.float32), np.full_like(lengths, count)
+        return Batch(*map(jnp.asarray, (seen, encoded, goals, lengths, encoded_lengths, weights, columns["u"])))
 
     def learned(self) -> Arrays:
         """All that learns, and what it learns from."""

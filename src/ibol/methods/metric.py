@@ -33,11 +33,11 @@ class MetricConfig(SACDiscoveryConfig):
     prior: Literal["sphere", "gaussian"] = "sphere"
     """What latents are drawn from: uniform on the unit sphere, or N(0, I)."""
     discrete_latents: Natural = 0
-    """Discover so many skills, each with a unit vector as its latent, instead of a continuous family; 0 does not."""
+    """Number of discrete skills, each with a unit vector as its latent; 0 learns a continuous family."""
     reward_scale: Positive = 1.0
-    """What the reward is multiplied by."""
+    """Factor of the reward."""
     phi_rate: Positive = 1.0
-    """How many times the other networks' learning rate that of phi is."""
+    """Learning rate of phi, as a multiple of that of the other networks."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class DualConfig(MetricConfig):
     multiplier: Positive = 30.0
     """The dual variable lambda at the start."""
     slack: Positive = 1e-3
-    """eps, the most that a step counts for that is shorter than the constraint allows."""
+    """eps: at most this counts of the constraint's slack in one step."""
     squared_norm: Literal["sum", "mean"] = "sum"
     """How |phi(s') - phi(s)|² is made of its d squares: their sum as in the papers, or their mean as in the authors'
     code, which allows d times as much."""

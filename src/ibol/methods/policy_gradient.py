@@ -22,11 +22,12 @@ class PolicyGradientConfig(DiscoveryConfig):
     gradient_steps: Count = 4
     """Gradient steps in each epoch, all on the whole epoch."""
     baseline: bool = False
-    """Subtract from a trajectory's return what its latent alone lets expect, by a quadratic fit to the epoch."""
+    """Subtract a baseline from each trajectory's return: what its latent alone predicts, by a quadratic fit to the
+    epoch."""
     normalize_advantage: bool = False
     """Subtract the mean of the epoch's returns and divide by their standard deviation."""
     clip: NonNegative = 0.0
-    """Clip the policy's probability ratios, of each action dimension, to 1 +- this (PPO); 0 does not."""
+    """Clip the policy's probability ratios, of each action dimension, to 1 +- this (PPO); 0 clips nothing."""
 
 
 def create_latent_policy(states: int, actions: int, config: PolicyGradientConfig, key: Array) -> BetaPolicy:

@@ -36,7 +36,7 @@ class SACConfig(TrainingConfig, SACFields):
     omit_location: bool = False
     """Hide the location from policy and critics: a reward for speed does not need it, and it grows without bounds."""
     normalizer_trajectories: Count = 500
-    """Trajectories for the fixed statistics of an environment that ships none."""
+    """Trajectories for the fixed statistics of an environment that comes without them."""
     evaluate_every: Natural = 10
     """Epochs between evaluations of the policy's mode; 0 never evaluates."""
     evaluation_episodes: Count = 16

@@ -66,7 +66,7 @@ class SeCTARConfig(PolicyGradientConfig):
     cloning_weight: NonNegative = 100.0
     """Weight of behaviour cloning in the autoencoder's loss."""
     initial_std: Positive = 0.1
-    """What the standard deviation of the state decoder starts from, above its floor, in normalised states."""
+    """Initial standard deviation of the state decoder above its floor, in normalised states."""
     std_floor: Positive = 0.05
     """Smallest standard deviation of the state decoder, in normalised states: without it the explorer's reward
     drifts."""

@@ -23,6 +23,7 @@ from ibol.envs.settings import EnvSettings
 from ibol.learners import adam
 from ibol.learners.normalizer import omit
 from ibol.learners.rollout import Trajectories
+from ibol.methods.chosen_steps import evenly_spaced
 from ibol.methods.discovery import DiscoveryTrainer, discovery_method
 from ibol.methods.pathwise import fit_dynamics, follow
 from ibol.methods.policy_gradient import (
@@ -127,19 +128,6 @@ def update(state: State, batch: Batch, config: VALORConfig, decay: float) -> tup
 
     state, infos = jax.lax.scan(step, state, length=config.gradient_steps)
     return state, jax.tree.map(lambda values: values[0], infos)
-
-
-def evenly_spaced(lengths: NDArray[np.int64], horizon: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which states (B, N) of 0 ... T - 1 the decoder sees of trajectories with valid lengths, and how many of them.
-
-    The first and the last state are among them; a trajectory with no more than N states is seen whole.
-    """
-    if not count or count >= horizon:
-        return np.broadcast_to(np.arange(horizon), (len(lengths), horizon)), lengths
-    spaced = np.round(np.linspace(0, 1, count) * (lengths[:, None] - 1)).astype(int)
-    short = lengths[:, None] <= count
-    whole = np.minimum(np.arange(count), lengths[:, None] - 1)
-    return np.where(short, whole, spaced), np.minimum(lengths, count)
 
 
 class VALORTrainer(DiscoveryTrainer):

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Kind = Literal["setting", "information", "behaviour", "goals", "linearizer", "policy", "task", "training"]
+Kind = Literal["setting", "information", "behaviour", "goals", "state", "linearizer", "policy", "task", "training"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,8 @@ class Metric:
     name: str
     """Its key in rows and in metrics.jsonl."""
     kind: Kind
-    """How it was measured (setting), what latents say (information), what skills do (behaviour) and reach (goals), or
+    """How it was measured (setting), what latents say (information), what skills do (behaviour) and reach (goals), what
+    can be said without a location (state), or
     what it is of."""
     explanation: str
     """What it is, in one sentence."""
@@ -110,6 +111,28 @@ _ALL = (
             ("stay", "share of steps within"),
         )
     ),
+    # Without a location: final states along their first two principal directions, those of all compared runs together.
+    Metric(
+        "state_information", "state",
+        "information of Z about the final state along its two principal directions, from nearest neighbours", "higher",
+        "nats", "I(Z; final state)",
+    ),
+    Metric(
+        "state_corrected", "state",
+        "the same on histograms with 8 bins in each dimension, minus its mean over 10 shuffles of the latents",
+        "higher", "nats", "corrected I(Z; final state)",
+    ),
+    Metric(
+        "state_accuracy", "state",
+        "how often episodes of 8 latents end, along the two directions, nearest to their own latent's centroid; chance "
+        "is 1/8", "higher",
+    ),
+    Metric(
+        "state_spread", "state",
+        "root mean square distance of the final states from their mean along the two directions, in units of the "
+        "normalised states", "higher",
+    ),
+    Metric("state_explained", "state", "share of the variance of all normalised final states that the directions have"),
     Metric(
         "reach", "linearizer", "distance along the goal; on a line the geometric mean of both directions",
         "higher", "m",
@@ -131,7 +154,7 @@ _ALL = (
         "mean logged return while exploring over the last tenth of the epochs, at most the paper's 100", "higher",
     ),
     Metric("final_return", "task", "return of the controller's mode in the last logged evaluation", "higher"),
-    Metric("untrained_distance", "task", "distance to the goal in the evaluation before training", "", "m"),
+    Metric("untrained_distance", "task", "distance to the goal before training", "", "m", "initial distance"),
     Metric("final_distance", "task", "distance to the goal in the last logged evaluation", "lower", "m"),
     # What training logs and shows whether it learns.
     Metric("objective", "training", "the method's own objective", "higher"),
@@ -146,6 +169,12 @@ _ALL = (
     Metric("reward", "training", "the linearizer's own reward", "higher"),
     Metric("return", "training", "return while exploring", "higher"),
     Metric("evaluation/information", "training", "corrected information of the latent about the end", "higher", "nats"),
+    Metric(
+        "evaluation/state_information", "training",
+        "corrected information of the latent about the final state along its two principal directions", "higher",
+        "nats",
+    ),
+    Metric("evaluation/state_spread", "training", "spread of the final states along these directions", "higher"),
     Metric("evaluation/spread", "training", "spread of the ends", "higher", "m"),
     Metric("evaluation/coverage", "training", "visited cells", "higher", "cells"),
     Metric("evaluation/unit_coverage", "training", "distinct cells of 1 m, by the mode", "higher", "cells"),

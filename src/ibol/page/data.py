@@ -14,7 +14,7 @@ from ibol.runs import checkpoint
 from ibol.skills.latents import COLOUR_RANGE, COLOUR_SCALE, LATENT_RANGE, RADIUS
 from ibol.skills.policy import Skills
 from ibol.skills.portable import portable
-from ibol.training.launch import agent_of, find, open_run
+from ibol.training.launch import agent_of, method_of, open_run
 from ibol.zoo import locate
 
 MOST = 6
@@ -95,7 +95,7 @@ def load(name: str) -> tuple[Skills | Linearizer, str, str]:
         )
     agent = agent_of(run)
     assert agent.kind in _KINDS
-    title = "linearizer" if agent.kind == "linearizer" else find(run.method).title
+    title = "linearizer" if agent.kind == "linearizer" else method_of(run).title
     return agent, title, str(run.config["versions"].get("mujoco", ""))
 
 

@@ -45,6 +45,11 @@ def filled(assets: Sequence[str], data: Mapping[str, Any]) -> str:
     )
 
 
+def is_built() -> bool:
+    """Whether this installation has the built files."""
+    return all((ASSETS / name).is_file() for name in _FILES)
+
+
 def built() -> list[str]:
     """The texts of the built files, in the order of their names above."""
     try:

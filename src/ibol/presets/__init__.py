@@ -3,16 +3,18 @@
 A file has a table for each preset; its `all` part holds for every environment and a part with an environment's name
 adds what differs there. A part `raw` adds what differs without a linearizer, and `none` without skills. `status` says
 what the values stand on. `variants.toml` has the paper's variants of a command: a few settings that belong together,
-whatever the preset.
+whatever the preset. A method from outside has such a file beside its module.
 """
 
 import dataclasses
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
-from ibol.errors import IbolError, unknown
+from ibol import bounds, outside
+from ibol.errors import IbolError, naming, unknown
 
 Config = TypeVar("Config")
 DEFAULT = "fast"
@@ -20,7 +22,7 @@ _FOLDER = resources.files("ibol.presets")
 
 
 def commands() -> list[str]:
-    """The commands that have presets."""
+    """The commands and the methods of this package that have presets."""
     names = (file.name.removesuffix(".toml") for file in _FOLDER.iterdir() if file.name.endswith(".toml"))
     return sorted(name for name in names if name != "variants")
 
@@ -64,7 +66,11 @@ def build(
     strangers = set(settings) - fields
     if strangers:
         raise IbolError(f"the preset {preset!r} of {command!r} sets {sorted(strangers)}, which do not exist")
-    return config(**{name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()})
+    built = config(**{name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()})
+    if not _file(command).is_file():
+        with naming(f"the preset {preset!r} of {command!r}"):
+            bounds.check(built)
+    return built
 
 
 def part_of(settings: Mapping[str, Any]) -> str:
@@ -84,7 +90,27 @@ def _merged(command: str, preset: str, env: str) -> dict[str, Any]:
 
 
 def _tables(command: str) -> dict[str, Any]:
-    file = _FOLDER / f"{command}.toml"
-    if not file.is_file():
-        raise unknown("command", command, commands())
-    return tomllib.loads(file.read_text())
+    file = _file(command)
+    if file.is_file():
+        return tomllib.loads(file.read_text())
+    if not outside.is_known(command):
+        raise unknown("command", command, [*commands(), *outside.installed()])
+    place, text = outside.presets_of(command)
+    try:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise IbolError(f"the presets {place} of the method {command!r} are no TOML: {error}") from None
+    for name, parts in tables.items():
+        if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
+            raise IbolError(
+                f"the presets {place} of the method {command!r} have {name!r} without parts: "
+                f"give settings in tables such as [{name}.all]"
+            )
+    if DEFAULT not in tables:
+        raise IbolError(f"the presets {place} of the method {command!r} lack the table [{DEFAULT}.all]")
+    return tables
+
+
+def _file(command: str) -> Traversable:
+    """Where the presets of a command of this package are."""
+    return _FOLDER / f"{command}.toml"

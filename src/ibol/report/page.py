@@ -11,6 +11,7 @@ from typing import Any
 
 from ibol import zoo
 from ibol.errors import IbolError
+from ibol.evaluation.directions import shared_directions
 from ibol.evaluation.groups import method_name
 from ibol.evaluation.loading import LoadedRun, load_runs
 from ibol.evaluation.runs import evaluate_runs
@@ -44,6 +45,8 @@ def write_report(
     drawn = {run for run in runs if drawable(run)}
     measured = [run for run in runs if run in drawn or run.kind == "policy"]
     rows = evaluate_runs(measured, trajectories=trajectories, seed=seed, quiet=quiet) if measured else []
+    with_skills = [run for run in drawn if run.kind == "skills"]
+    along = shared_directions(with_skills, trajectories=trajectories, seed=seed)
     data: dict[str, Any] = {
         "curves": CURVES,
         "runs": [
@@ -52,7 +55,11 @@ def write_report(
                 "env": run.directory.config["env"],
                 "colour": colour,
                 "curves": curves(run.directory.metrics()),
-                "pictures": pictures_of(run, trajectories=trajectories, seed=seed) if run in drawn else [],
+                "pictures": (
+                    pictures_of(run, trajectories=trajectories, seed=seed, along=along.get(run.path))
+                    if run in drawn
+                    else []
+                ),
             }
             for name, run, colour in zip(names, runs, _colours(directories), strict=True)
         ],

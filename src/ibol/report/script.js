@@ -141,7 +141,8 @@ function nearest(sets, x, y) {
 function drawTrajectories(holder, run, picture) {
   holder.replaceChildren();
   const axes = limits(run.env, picture.dims);
-  const names = picture.dims === 1 ? { xName: "environment step", yName: "x (m)" } : { xName: "x (m)", yName: "y (m)" };
+  const names = picture.dims === 1 ? { xName: "environment step", yName: picture.axes[0] }
+    : { xName: picture.axes[0], yName: picture.axes[1] };
   const label = `trajectories of ${run.name}, ${picture.title}`;
   const field = plot(holder, label, { width: SIDE, height: SIDE - 16, ...axes, ...names });
   const said = html("p", holder, "", "said");
@@ -160,7 +161,7 @@ function drawTrajectories(holder, run, picture) {
     const z = extremes(flat.flat().concat([-1, 1]));
     const plane = plot(holder, `latents of ${run.name}, ${picture.title}`, {
       width: SIDE, height: SIDE - 16, x: z, y: one ? extremes(flat.map((p) => p[1])) : z,
-      xName: one ? picture.sign : `${picture.sign}\u2081`, yName: one ? "end (m)" : `${picture.sign}\u2082`,
+      xName: one ? picture.sign : `${picture.sign}\u2081`, yName: one ? `end: ${picture.axes[0]}` : `${picture.sign}\u2082`,
     });
     const points = flat.map((p) => [plane.place(...p)]);
     dots = points.map(([[cx, cy]], i) => svg("circle", { cx, cy, r: 4.5, class: "dot", fill: picture.colours[i] }, plane.area));

@@ -56,7 +56,7 @@ def summary_table(names: Sequence[str], runs: Sequence[RunDirectory]) -> str:
         steps = logged[-1].get("env_steps", 0) if logged else 0
         config = run.config
         rows.append(
-            [name, run.method, config["env"], config["preset"], config["seed"],
+            [name, find(run.method).title, config["env"], config["preset"], config["seed"],
              f"{epoch} of {config['settings']['epochs']}", f"{steps:,}", f"{minutes:.1f}", command_line(run)]
         )  # fmt: skip
     heads = ("run", "method", "environment", "preset", "seed", "epochs", "environment steps", "minutes", "command")

@@ -1,16 +1,20 @@
 """Trajectories for the page: few points, as whole numbers on a scale of their own."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.colors
 import numpy as np
 from numpy.typing import NDArray
 
+from ibol.evaluation.directions import seen
 from ibol.evaluation.loading import LoadedRun
 from ibol.evaluation.rollouts import skill_rollouts
 from ibol.evaluation.skills import accuracy_trajectories
 from ibol.figures.keys import latent_colours
+from ibol.figures.skills import LOCATION_AXES
 from ibol.linearizer.evaluation import evaluate_linearizer
+from ibol.metrics.directions import AXES, Directions
 from ibol.seeding import derive
 from ibol.skills.latents import RADIUS, Gaussian, Prior
 
@@ -19,8 +23,11 @@ _POINTS, _PATHS = 51, 250  # at most, of a trajectory and in a picture
 _FINE = 2000  # whole numbers from the middle to the furthest place
 
 
-def pictures_of(run: LoadedRun, *, trajectories: int, seed: int) -> list[Picture]:
-    """Pictures of where an agent goes: of skills random and chosen latents, and the policies to compare with."""
+def pictures_of(run: LoadedRun, *, trajectories: int, seed: int, along: Directions | None = None) -> list[Picture]:
+    """Pictures of where an agent goes: of skills random and chosen latents, and the policies to compare with.
+
+    Skills without a location are seen `along` principal directions.
+    """
     if run.kind == "linearizer":
         shown = evaluate_linearizer(run.agent, seed=derive(seed, "evaluation"))
         paths = shown.trajectories.states[:, :, list(shown.location_dims)]
@@ -35,7 +42,9 @@ def pictures_of(run: LoadedRun, *, trajectories: int, seed: int) -> list[Picture
             ("before training", {"policy": "untrained", "trajectories": trajectories}),
             ("random policy", {"policy": "random", "trajectories": trajectories}),
         )
-        pairs = [(title, skill_rollouts(run, seed=seed, **options)) for title, options in choices]
+        pairs = [(title, seen(skill_rollouts(run, seed=seed, **options), along)) for title, options in choices]
+        if along is not None:
+            return [_picture(title, "z", r.latents, r.locations, r.returns, r.prior, axes=AXES) for title, r in pairs]
         return [_picture(title, "z", r.latents, r.locations, r.returns, r.prior) for title, r in pairs]
     dims = list(run.agent.make_env(1).location_dims)
     episodes = run.agent.rollout(16, seed=derive(seed, "evaluation"))
@@ -44,8 +53,9 @@ def pictures_of(run: LoadedRun, *, trajectories: int, seed: int) -> list[Picture
 
 
 def drawable(run: LoadedRun) -> bool:
-    """Whether the location has one or two dimensions."""
-    return len(run.agent.make_env(1).location_dims) in (1, 2)
+    """Whether the location has one or two dimensions, or there are skills to be seen along principal directions."""
+    dims = len(run.agent.make_env(1).location_dims)
+    return dims in (1, 2) or (dims == 0 and run.kind == "skills")
 
 
 def _picture(
@@ -56,6 +66,7 @@ def _picture(
     returns: NDArray[np.floating],
     prior: Prior,
     stretch: float = 1.0,
+    axes: Sequence[str] = LOCATION_AXES,
 ) -> Picture:
     """A picture as data; `stretch` makes latents of what is not drawn from N(0, I), for their colours."""
     some = np.linspace(0, len(paths) - 1, min(_PATHS, len(paths))).round().astype(int)
@@ -68,6 +79,7 @@ def _picture(
         "title": title,
         "sign": sign,
         "dims": chosen.shape[2],
+        "axes": list(axes),
         "steps": steps.tolist(),
         "scale": float(f"{scale:.6g}"),
         "latents": shown.astype(float).round(2).tolist(),

@@ -8,7 +8,7 @@ RUN/linearizer.safetensors    what the skills of a discovery stand on
 RUN/pictures/*.png            where they went while they were learned
 RUN/evaluation/*.safetensors  roll-outs of the skills that were measured or drawn
 RUN/skills/, RUN/imitation.safetensors  of a downstream task: the skills and the imitation set that it uses
-RUN/tensorboard/              the metrics again, with --tensorboard
+RUN/tensorboard/, RUN/wandb/, RUN/mlflow/, RUN/loggers.json  the metrics again, with --log
 """
 
 import dataclasses
@@ -38,8 +38,9 @@ Settings = TypeVar("Settings")
 Made = TypeVar("Made")
 _PACKAGES = ("ibol", "mujoco", "jax", "equinox", "optax", "gymnasium", "numpy")
 _BEGINNING = (".lock", "checkpoints", ".config.json.tmp")  # what a process that was killed at once may leave
-_FILES = ("config.json", "metrics.jsonl", "linearizer.safetensors", "imitation.safetensors")
-_FOLDERS = ("checkpoints", "pictures", "evaluation", "skills", "tensorboard")
+_FILES = ("config.json", "metrics.jsonl", "linearizer.safetensors", "imitation.safetensors", "loggers.json")
+_FOLDERS = ("checkpoints", "pictures", "evaluation", "skills", "tensorboard", "wandb", "mlflow")
+_ANEW = ("wandb",)  # each start makes a folder of its own in it, and nothing that is there is written to
 _CHECKPOINT_NAME = "epoch-{:010d}.safetensors"
 _MOST_CONFIG, _MOST_METRICS = 2**24, 2**30  # bytes, far more than any run needs
 _MOST_EPOCHS = 10**10  # as many digits as the names of checkpoints have
@@ -180,7 +181,10 @@ class RunDirectory:
         for name in _FILES:
             files.inside(self.path, name)
         for name in _FOLDERS:
-            for directory, folders, names in os.walk(files.inside(self.path, name)):
+            place = files.inside(self.path, name)
+            if name in _ANEW:
+                continue
+            for directory, folders, names in os.walk(place):
                 for entry in (*folders, *names):
                     if not entry.endswith(".tmp"):  # those are deleted, not written to
                         files.inside(Path(directory), entry)
@@ -293,6 +297,11 @@ class RunDirectory:
         """Remove what a killed process left half-written."""
         for leftover in [*self.path.glob(".*.tmp"), *files.inside(self.path, "checkpoints").glob(".*.tmp")]:
             leftover.unlink()
+
+
+def picture_of(pictures: Path, epoch: int) -> Path:
+    """Where the picture that was drawn after so many epochs is; refuses a link."""
+    return files.inside(pictures, f"epoch-{epoch:06d}.png")
 
 
 def settings_from_json(kind: type[Settings], values: Mapping[str, Any], where: str) -> Settings:

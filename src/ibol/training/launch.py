@@ -8,10 +8,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from ibol import bounds, memory, presets, zoo
+from ibol import bounds, memory, outside, presets, trust, zoo
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.runs.directory import RunDirectory, settings_from_json
+from ibol.training import loggers
 from ibol.training.loop import LASTING, RunSettings, train
 from ibol.training.method import Method
 from ibol.training.trainer import Trainer
@@ -22,22 +23,53 @@ COMMANDS = {
     "downstream": "ibol.downstream",
 }
 """Commands that train one thing, and its module."""
+_NEEDED = ("linearizer", "encoder_sees", "policy_sees")  # settings by which tables and figures name a run
 _SPARE = 2**24  # bytes
 
 
 def discovery_methods() -> list[str]:
-    """The methods of skill discovery: modules in `ibol/methods/` that have presets."""
+    """The methods of skill discovery: ours, then those that installed packages offer."""
+    own = _own_methods()
+    return [*own, *(name for name in outside.installed() if name not in own and name not in COMMANDS)]
+
+
+def is_method(name: str) -> bool:
+    """Whether a method of skill discovery may be called so; nothing is imported to find out."""
+    return name not in COMMANDS and (name in _own_methods() or outside.is_known(name))
+
+
+def find(name: str) -> Method:
+    """The method `name`, or what the command `name` trains; the user has named it, or trusts it."""
+    own = {**COMMANDS, **{method: f"ibol.methods.{method}" for method in _own_methods()}}
+    if name in own:
+        found = importlib.import_module(own[name]).METHOD
+        assert isinstance(found, Method)
+        return found
+    if not outside.is_known(name):
+        hint = ", or the module of one, such as my_package.my_method"
+        raise unknown("method", name, [*own, *outside.installed()], hint)
+    return _checked(name, outside.load(name))
+
+
+def _own_methods() -> list[str]:
+    """Modules in `ibol/methods/` that have presets."""
     modules = {module.name for module in pkgutil.iter_modules(importlib.import_module("ibol.methods").__path__)}
     return [name for name in presets.commands() if name in modules and name not in COMMANDS]
 
 
-def find(name: str) -> Method:
-    """The method `name`, or what the command `name` trains."""
-    known = {**COMMANDS, **{method: f"ibol.methods.{method}" for method in discovery_methods()}}
-    if name not in known:
-        raise unknown("method", name, known)
-    found = importlib.import_module(known[name]).METHOD
-    assert isinstance(found, Method)
+def _checked(name: str, found: Any) -> Method:
+    """What a module from outside calls its method, if it is one of skill discovery."""
+    if not isinstance(found, Method):
+        raise IbolError(
+            f"METHOD of {name!r} is {found!r:.80}, but what discovery_method(Config, Trainer) makes is needed"
+        )
+    known = (
+        {field.name for field in dataclasses.fields(found.config)} if dataclasses.is_dataclass(found.config) else set()
+    )
+    if lacking := sorted(set(_NEEDED) - known):
+        raise IbolError(
+            f"the settings of the method {name!r} lack {', '.join(lacking)}: derive them from DiscoveryConfig"
+        )
     return found
 
 
@@ -48,9 +80,10 @@ def start(
     for settings in (config, env_settings, run_settings):
         bounds.check(settings)
     known = find(method)
-    parts = (method, _file_name(env), *known.labels(config), preset, f"seed{run_settings.seed}")
+    parts = (_file_name(method), _file_name(env), *known.labels(config), preset, f"seed{run_settings.seed}")
     path = run_settings.run_dir or Path("runs") / "-".join(parts)
     RunDirectory.check_free(path, overwrite=run_settings.overwrite)
+    loggers.check(run_settings.log)
     for name in known.sources:
         source = getattr(config, name)
         if source and Path(source).exists() and Path(source).resolve().is_relative_to(path.resolve()):
@@ -83,7 +116,8 @@ def resume(path: Path, *, epochs: int | None = None, quiet: bool = False, **chan
             f"{path} are bundled skills, which cannot be resumed: 'ibol zoo {path}' has the command to train them"
         )
     run.check_links()
-    given = {name: value for name, value in run.config.get("run_settings", {}).items() if name in LASTING}
+    kept = run.config.get("run_settings", {})
+    given = {name: value for name, value in kept.items() if name in LASTING} | {"log": loggers.names_of(kept)}
     given |= {name: value for name, value in changes.items() if value is not None}
     run_settings = settings_from_json(RunSettings, {**given, "quiet": quiet}, f"run_settings in {path / 'config.json'}")
     if epochs is not None:
@@ -120,8 +154,20 @@ def create_trainer(run: RunDirectory) -> Trainer:
 
 def settings_of(run: RunDirectory) -> tuple[Method, Any, EnvSettings]:
     """The method, its settings and the environment's settings, as config.json has them."""
-    method = find(run.method)
+    method = method_of(run)
     return method, run.settings(method.config), run.settings(EnvSettings, "env_settings")
+
+
+def method_of(run: RunDirectory) -> Method:
+    """The method of a run of anybody; one from outside must be installed or trusted."""
+    config = run.path / "config.json"
+    trust.check_method(run.method, config)
+    if run.method not in COMMANDS and not is_method(run.method):
+        raise IbolError(
+            f"{config} is of the method {run.method!r}, which is neither ours nor installed here: "
+            "install the package that offers it"
+        )
+    return find(run.method)
 
 
 def load_agent(run: str | Path) -> Any:
@@ -131,7 +177,7 @@ def load_agent(run: str | Path) -> Any:
 
 def agent_of(run: RunDirectory) -> Any:
     """What an opened run has learned, ready to act."""
-    return find(run.method).load(run)
+    return method_of(run).load(run)
 
 
 def initial_agent(run: str | Path) -> Any:

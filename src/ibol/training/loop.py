@@ -1,20 +1,23 @@
 """The training loop of every method: epochs, metrics, checkpoints, interruption, and the watch for broken numbers."""
 
+import contextlib
 import math
 import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import tyro
 
 from ibol.bounds import Count, Natural, NonNegative
 from ibol.errors import IbolError
 from ibol.interrupt import GRACE, CutShort, interruptible
 from ibol.runs.checkpoint import Arrays
-from ibol.runs.directory import RunDirectory
+from ibol.runs.directory import RunDirectory, picture_of
 from ibol.runs.progress import TrainingProgress
+from ibol.training.loggers import Loggers, LogName
 from ibol.training.trainer import REPLAYS, Trainer
 
 
@@ -23,17 +26,18 @@ class RunSettings:
     """How a run is kept, whatever it trains."""
 
     seed: Natural = 0
-    """Decides every random number of the run."""
+    """Seed of all random numbers of the run."""
     run_dir: Path | None = None
     """Where the run is kept (default: runs/ and a name made of the command, environment, preset and seed)."""
     overwrite: bool = False
     """Replace the run that the directory already holds."""
     checkpoint_minutes: NonNegative = 5.0
-    """Time between checkpoints; 0 saves after every epoch."""
+    """Minutes between checkpoints; 0 saves after every epoch."""
     keep_checkpoints: Count = 2
-    """How many of the last checkpoints are kept."""
-    tensorboard: bool = False
-    """Also write TensorBoard files (needs the extra: pip install 'ibol[tensorboard]')."""
+    """Number of checkpoints that are kept."""
+    log: Annotated[tuple[LogName, ...], tyro.conf.UseAppendAction] = ()
+    """Also write metrics, settings and pictures for TensorBoard, Weights & Biases (offline unless WANDB_MODE=online) or
+    MLflow, each of which needs its extra (pip install 'ibol[wandb]'); may be given several times."""
     quiet: bool = False
     """Show no progress."""
 
@@ -42,7 +46,7 @@ class RunSettings:
         return {name: getattr(self, name) for name in LASTING}
 
 
-LASTING = ("checkpoint_minutes", "keep_checkpoints", "tensorboard")
+LASTING = ("checkpoint_minutes", "keep_checkpoints", "log")
 
 
 def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume: bool = False) -> bool:
@@ -51,11 +55,11 @@ def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume:
         done = _restore(trainer, run) if resume else 0
         trainer.prepare(run.path)
         _check_disk(run, trainer.checkpoint_bytes() * (settings.keep_checkpoints + 1))
-        board = _tensorboard(run, done) if settings.tensorboard else None
+        loggers = Loggers(settings.log, run, done)
         progress = TrainingProgress(trainer.epochs, done, trainer.headline, settings.quiet)
         saved_at, saved = time.monotonic(), done if resume else -1
         first, kept = done, _kept(trainer)
-        with interruptible() as interruption, progress:
+        with contextlib.closing(loggers), interruptible() as interruption, progress:
             while done < trainer.epochs and not interruption.requested:
                 began = time.monotonic()
                 progress.begin(trainer.stage(done))
@@ -71,17 +75,13 @@ def train(trainer: Trainer, run: RunDirectory, settings: RunSettings, *, resume:
                 done += 1
                 row = {"epoch": done, **epoch.metrics, **_clock(time.monotonic() - began, epoch.env_steps)}
                 run.log(row)
-                if board is not None:
-                    for name, value in row.items():
-                        board.add_scalar(name, value, done)
+                loggers.log(done, row, _picture(run, done))
                 progress.update(done, row)
                 if time.monotonic() - saved_at >= 60 * settings.checkpoint_minutes:
                     run.save_checkpoint(done, kept, keep=settings.keep_checkpoints)
                     saved_at, saved = time.monotonic(), done
             if saved != done:
                 run.save_checkpoint(done, trainer.state(), keep=settings.keep_checkpoints)
-        if board is not None:
-            board.close()
         return done >= trainer.epochs
 
 
@@ -102,6 +102,12 @@ def _kept(trainer: Trainer) -> Arrays:
         name: value.copy() if value.flags.writeable and not name.startswith(REPLAYS) else value
         for name, value in trainer.state().items()
     }
+
+
+def _picture(run: RunDirectory, epoch: int) -> Path | None:
+    """What the trainer drew after an epoch, if it did."""
+    file = picture_of(run.pictures, epoch)
+    return file if file.is_file() else None
 
 
 def _clock(seconds: float, env_steps: int) -> dict[str, float]:
@@ -130,11 +136,3 @@ def _check_disk(run: RunDirectory, needed: int) -> None:
             f"the checkpoints in {run.path} may need {needed / 1e6:.0f} MB, but only {free / 1e6:.0f} MB are free: "
             "free some space or choose another --run-dir"
         )
-
-
-def _tensorboard(run: RunDirectory, done: int) -> Any:
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError:
-        raise IbolError("--tensorboard needs an extra: pip install 'ibol[tensorboard]'") from None
-    return SummaryWriter(str(run.path / "tensorboard"), purge_step=done + 1)

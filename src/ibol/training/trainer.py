@@ -27,13 +27,13 @@ class TrainingConfig:
     episodes_per_epoch: Count = 16
     """Episodes collected in each epoch, all at once in a batch."""
     hidden: Counts = (256, 256)
-    """Widths of the hidden layers."""
+    """Units of each hidden layer."""
     layer_norm: bool = False
     """Layer normalisation in policies and critics."""
     learning_rate: Positive = 3e-4
     """Adam's learning rate for all networks."""
     final_learning_rate: Fraction = 1.0
-    """What is left of the learning rate at the last epoch, as a fraction; it decays linearly."""
+    """Learning rate at the last epoch, as a fraction of the first one; it decays linearly."""
     evaluate_every: Natural = 10
     """Epochs between evaluations; 0 never evaluates."""
 

@@ -26,9 +26,9 @@ class PlotOptions:
     metric: str = ""
     """The field of metrics.jsonl whose curve is drawn."""
     against: Literal["env_steps", "minutes"] = "env_steps"
-    """What a curve is drawn over."""
+    """The x axis of a curve."""
     seed: Natural = 0
-    """Decides latents and initial states."""
+    """Seed of latents and initial states."""
     quiet: bool = False
     """Show no progress."""
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ibol.errors import IbolError
+from ibol.evaluation.directions import need_location
 from ibol.evaluation.groups import Group, envs_of, group_runs
 from ibol.evaluation.loading import load_runs
 from ibol.evaluation.plots.common import PlotOptions, said_once, setting_of, skill_runs
@@ -74,6 +75,7 @@ def _measured(names: Sequence[str], options: PlotOptions, bins: Sequence[int]) -
     for run in runs:
         if run.skills.prior.discrete:
             raise IbolError(f"the skills of {run.path} are discrete, but these measures are of continuous latents")
+        need_location(run, "these measures are of the final location")
     rows = evaluate_skills(
         runs, trajectories=options.count(2000), bins=bins, seed=options.seed, references=False, quiet=options.quiet
     )

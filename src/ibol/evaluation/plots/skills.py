@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ibol.envs import ROBOTS
 from ibol.errors import IbolError
+from ibol.evaluation.directions import is_located, seen, shared_directions
 from ibol.evaluation.groups import envs_of, group_runs
 from ibol.evaluation.loading import Run, load_run, load_runs
 from ibol.evaluation.plots.common import PlotOptions, is_skills, said_once, setting_of, skill_runs
@@ -15,9 +17,10 @@ from ibol.figures.common import in_rows
 from ibol.figures.linearizer import TracesPanel, plot_traces
 from ibol.figures.orientation import OrientationPanel, plot_orientations
 from ibol.figures.returns import ReturnsPanel, plot_returns
-from ibol.figures.skills import SkillPicture, plot_skill_rows
+from ibol.figures.skills import LOCATION_AXES, SkillPicture, plot_skill_rows
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.policy import load_linearizer, load_named
+from ibol.metrics.directions import AXES, Directions
 from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive
@@ -25,6 +28,7 @@ from ibol.skills.latents import SHOWN
 from ibol.skills.policy import describe
 
 ROTATION = {"quaternion": (3, 4, 5, 6), "angles": (3, 4, 5)}  # in a state; the last value is the heading's
+_OWN = 500  # random skills that say along which directions a run is drawn by itself
 EPISODES = 6  # of each of the 8 latents, as the paper's
 
 
@@ -45,33 +49,55 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
     named, view = said_once(group_runs(paths))
     groups = {run.path: group for group in named for run in group.runs}
     with WorkProgress(len(paths) * (eight + count), "episodes", options.quiet) as progress:
-        for run in load_runs(paths):
+        runs = load_runs(paths)
+        along = shared_directions(runs, trajectories=count, seed=options.seed, progress=progress)
+        for run in runs:
             group = groups[run.path]
             title = f"{group.label} on {group.env}, seed {run.directory.config['seed']}"
-            top.append(eight_skills(run, title, seed=options.seed, progress=progress))
-            bottom.append(random_skills(run, trajectories=count, seed=options.seed, progress=progress))
+            shown: dict[str, Any] = {"seed": options.seed, "progress": progress, "along": along.get(run.path)}
+            top.append(eight_skills(run, title, **shown))
+            bottom.append(random_skills(run, trajectories=count, **shown))
     pairs = zip(in_rows(top), in_rows(bottom), strict=True)
     rows = [[top[0], bottom[0]]] if len(paths) == 1 else [row for pair in pairs for row in pair]
     plot_skill_rows(rows, output, title=setting_of(named, view))
 
 
-def eight_skills(run: Run, title: str = "", *, seed: int = 0, progress: WorkProgress | None = None) -> SkillPicture:
-    """A panel with the paper's 8 latents, 6 episodes each."""
+def eight_skills(
+    run: Run, title: str = "", *, seed: int = 0, progress: WorkProgress | None = None, along: Directions | None = None
+) -> SkillPicture:
+    """A panel with the paper's 8 latents, 6 episodes each; without a location `along` principal directions."""
+    along, axes = _directions(run, along, seed)
     shown = skill_rollouts(run, which="eight", trajectories=SHOWN * EPISODES, seed=seed, progress=progress).by_latent()
+    shown = seen(shown, along)
     title = "\n".join(filter(None, [title, f"{shown.distinct} latents, {EPISODES} times each"]))
-    return SkillPicture(title, shown.latents, shown.locations, shown.prior)
+    return SkillPicture(title, shown.latents, shown.locations, shown.prior, axes=axes)
 
 
 def random_skills(
-    run: Run, title: str = "", *, trajectories: int = 500, seed: int = 0, progress: WorkProgress | None = None
+    run: Run,
+    title: str = "",
+    *,
+    trajectories: int = 500,
+    seed: int = 0,
+    progress: WorkProgress | None = None,
+    along: Directions | None = None,
 ) -> SkillPicture:
-    """A panel with random skills."""
+    """A panel with random skills; without a location `along` principal directions."""
     run = load_run(run)
-    rollouts = skill_rollouts(run, trajectories=trajectories, seed=seed, progress=progress)
+    along, axes = _directions(run, along, seed)
+    rollouts = seen(skill_rollouts(run, trajectories=trajectories, seed=seed, progress=progress), along)
     if rollouts.locations.shape[2] not in (1, 2):
         raise IbolError(f"the skills of {run.path} have no location of 1 or 2 dimensions to draw")
     title = title or f"{trajectories} random latents"
-    return SkillPicture(title, rollouts.latents, rollouts.locations, rollouts.prior)
+    return SkillPicture(title, rollouts.latents, rollouts.locations, rollouts.prior, axes=axes)
+
+
+def _directions(run: Run, along: Directions | None, seed: int) -> tuple[Directions | None, tuple[str, str]]:
+    """What a run is drawn along, if it has no location: by itself along its own directions; and what the axes are."""
+    run = load_run(run)
+    if is_located(run):
+        return None, LOCATION_AXES
+    return along or shared_directions([run], trajectories=_OWN, seed=seed)[run.path], AXES
 
 
 def linearizer_traces(name: str, *, seed: int = 0) -> TracesPanel:

@@ -41,6 +41,8 @@ class Task:
     epochs: int
     members: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()
+    """Environments."""
+    trusted_methods: tuple[str, ...] = ()
     checkpoint_minutes: float = 5.0
     measure: int = 0
     """Random skills, or goals of a linearizer, to simulate once the run is trained."""
@@ -61,7 +63,10 @@ class Outcome:
     """Bytes of memory that its process has used at most."""
 
 
-def task_of(cell: Cell, directory: Path, *, trusted: tuple[str, ...], checkpoint_minutes: float, measure: int) -> Task:
+def task_of(
+    cell: Cell, directory: Path, *, trusted: tuple[str, ...], checkpoint_minutes: float, measure: int,
+    trusted_methods: tuple[str, ...] = (),
+) -> Task:  # fmt: skip
     """The task that trains a cell."""
     made = cell.method != SET
     return Task(
@@ -70,6 +75,7 @@ def task_of(cell: Cell, directory: Path, *, trusted: tuple[str, ...], checkpoint
         env_settings=_plain(asdict(cell.environment())) if made else {},
         place=str(cell.place), directory=str(directory.absolute()), epochs=cell.epochs,
         members=tuple(str(member.place) for member in cell.members), trusted=trusted,
+        trusted_methods=trusted_methods,
         checkpoint_minutes=checkpoint_minutes, measure=measure,
     )  # fmt: skip
 
@@ -104,7 +110,7 @@ def perform(task: Task) -> Outcome:
         return Outcome(task.name, kind, said, time.monotonic() - began, peak_memory())
 
     try:
-        with _inside(root), trust.envs(task.trusted), leases.held(root, task.name):
+        with _inside(root), trust.both(task.trusted, task.trusted_methods), leases.held(root, task.name):
             finished = _make(task)
         if finished:
             states.forget_failure(root, task.name)
@@ -176,11 +182,12 @@ def _measure(task: Task) -> None:
     run = load_run(Path(task.place))
     if run.kind == "linearizer":
         goal_paths(run, trajectories=task.measure, seed=derive(0, "evaluation"))
-    elif run.skills.location_dims:
+    else:
         drawn = SHOWN * EPISODES  # by figures
         skill_rollouts(run, trajectories=task.measure)
         skill_rollouts(run, which="eight", trajectories=max(accuracy_trajectories(task.measure), drawn))
-        skill_rollouts(run, trajectories=COVERING, deterministic=True)
+        if run.skills.location_dims:
+            skill_rollouts(run, trajectories=COVERING, deterministic=True)
 
 
 def _make_set(task: Task) -> bool:
