@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ibol.bounds import whole_number
 from ibol.envs import Robot, TaskEnv
 from ibol.errors import IbolError
-from ibol.figures.skills import latent_colours
+from ibol.figures.keys import latent_colours
 from ibol.linearizer.policy import load_named
 from ibol.skills.latents import RADIUS, Gaussian, OneHot, Prior, Sphere
 
