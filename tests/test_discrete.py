@@ -11,7 +11,7 @@ from gymnasium.spaces import Discrete
 
 from ibol.cli import main
 from ibol.errors import IbolError
-from ibol.figures.skills import latent_colours
+from ibol.figures.keys import latent_colours
 from ibol.films.episodes import parse_latents
 from ibol.methods import diayn
 from ibol.methods.sac_discovery import Observed

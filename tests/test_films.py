@@ -16,7 +16,7 @@ from ibol.cli import main
 from ibol.envs import ROBOTS, make
 from ibol.envs.rendering import Stage
 from ibol.errors import IbolError
-from ibol.figures.skills import latent_colours
+from ibol.figures.keys import latent_colours
 from ibol.films.chart import Chart
 from ibol.films.episodes import Episodes, load_episodes, parse_latents
 from ibol.films.film import _RING, frame_steps
@@ -184,6 +184,55 @@ def test_a_wrong_mujoco_gl_is_one_sentence_and_no_traceback(tmp_path: Path) -> N
     assert done.returncode == 2
     assert done.stderr.startswith("ibol: MUJOCO_GL is 'nonsense', which cannot render here: unset it")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("robot", ["ant", "half_cheetah"])
+@pytest.mark.parametrize("goal", [(15.0, 9.0), (-6.0, -14.0), (0.2, 0.0), (-1.0, 20.0)])
+def test_robot_and_goal_are_both_in_the_frame(gl: str, robot: str, goal: tuple[float, float]) -> None:
+    state = make(robot).reset(seed=0)[0][0]
+    place = np.array(goal[: len(ROBOTS[robot].location_dims)])
+    with Stage(ROBOTS[robot], 96, 72, smooth=False) as stage:
+        without = stage.draw(state[None], np.array([0.1, 0.2, 0.9])).astype(int)
+        picture = stage.draw(state[None], np.array([0.1, 0.2, 0.9]), place).astype(int)
+        end = [place[0], place[1] if len(place) > 1 else 0.0]
+        torso = [state[0], state[1] if len(place) > 1 else 0.0, 0.5]
+        for point in ([*end, 0.0], [*end, 1.8], torso):
+            x, y = stage.pixel(np.array(point))
+            assert 0 < x < 96, point
+            assert 0 < y < 72, point
+        x, y = stage.pixel(np.array([*end, 0.0])).round().astype(int)
+    red, before = (shot[..., 0] - shot[..., 1] > 120 for shot in (picture, without))
+    assert red[max(y - 4, 0) : y + 5, max(x - 4, 0) : x + 5].any(), "the post stands where the projection says"
+    assert not before.any()
+
+
+def test_a_robot_stands_on_its_shadow(gl: str) -> None:
+    state = make("ant").reset(seed=0)[0][0]
+    with Stage(ROBOTS["ant"], 96, 72, smooth=False) as stage:
+        shaded = stage.draw(state[None], np.zeros(3)).astype(int)
+        stage._shadows = lambda: None  # type: ignore[method-assign]
+        bare = stage.draw(state[None], np.zeros(3)).astype(int)
+    darker = (shaded < bare - 20).all(axis=-1)
+    assert 30 < darker.sum() < 1500
+    assert not (shaded > bare + 5).any()
+
+
+def test_a_map_has_axes_and_grows_as_if_drawn_at_once() -> None:
+    rng = np.random.default_rng(0)
+    paths = np.cumsum(rng.normal(size=(4, 40, 2)), axis=1)
+    chart = Chart(paths, np.eye(4, 3), 160, 120, 0.05)
+    for step in (0, 3, 4, 20, 39):
+        grown = chart.draw(step).astype(int)
+        assert abs(grown - Chart(paths, np.eye(4, 3), 160, 120, 0.05).draw(step)).mean() < 0.3
+    assert chart.draw(0).tolist() == Chart(paths, np.eye(4, 3), 160, 120, 0.05).draw(0).tolist(), "it can go back"
+    empty = chart.draw(0).astype(int)
+    ink = (empty.max(axis=-1) < 180) & (np.ptp(empty, axis=-1) < 30)
+    assert ink[108:, 125:].any(), "x (m)"
+    assert ink[15:28, :40].any(), "y (m)"
+    assert ink[30:100, :24].any(), "metres along y"
+    assert ink[108:, 24:120].any(), "metres along x"
+    (x, y), (a, b) = chart.places(np.array([[0.0, 0.0], [1.0, 1.0]]))
+    assert a - x == pytest.approx(y - b), "metres are as long in both directions"
 
 
 def test_the_camera_goes_with_the_robot_over_a_floor_that_repeats(gl: str) -> None:

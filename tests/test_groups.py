@@ -54,14 +54,14 @@ def test_who_does_not_see_the_location_makes_another_experiment(tmp_path: Path) 
     ]
     assert labels(*runs) == [
         ("IBOL", 1),
-        ("IBOL (policy of location only)", 1),
-        ("IBOL (policy without location)", 1),
+        ("IBOL (policy sees only the location)", 1),
+        ("IBOL (policy sees no location)", 1),
         ("IBOL-XY", 1),
-        ("IBOL (encoder and policy of location only)", 1),
+        ("IBOL (encoder and policy see only the location)", 1),
         ("IBOL-XYO", 1),
-        ("IBOL (encoder without location)", 1),
-        ("IBOL (encoder without location, policy of location only)", 1),
-        ("IBOL (encoder and policy without location)", 1),
+        ("IBOL (encoder sees no location)", 1),
+        ("IBOL (encoder sees no location, policy sees only the location)", 1),
+        ("IBOL (encoder and policy see no location)", 1),
     ]
 
 

@@ -12,6 +12,7 @@ from conftest import copy_run
 from ibol.cli import main
 from ibol.errors import IbolError
 from ibol.evaluation.rollouts import skill_rollouts
+from ibol.figures.common import method_colours
 from ibol.films import film
 from ibol.report.curves import curves
 from ibol.report.page import short_names, write_report
@@ -70,10 +71,30 @@ def test_settings_that_differ_are_marked_and_references_stand_beside(page: Path)
     assert 'class="other">0.01<' in row.group(1)
     assert "before training" in text
     assert "random policy" in text
-    assert '<th scope="col">accuracy ↑</th>' in text
+    assert re.search(r'<th scope="col" title="how often [^"]*">accuracy ↑</th>', text)
     assert (
         "<dt>spread</dt><dd>root mean square distance of the ends from their mean, in m; higher is better</dd>" in text
     )
+
+
+def test_estimators_are_explained_below_their_table(page: Path) -> None:
+    text = page.read_text()
+    table = text[text.index("neighbour WSEPIN") :]
+    note = table[: table.index("<details>")]
+    for words in (
+        "corrected (minus chance)",
+        "10 shuffles of the latents",
+        "neighbour (from neighbours)",
+        "nearest neigh",
+    ):
+        assert words in note
+
+
+def test_a_run_has_its_methods_colour(page: Path) -> None:
+    first, second, plain = (run["colour"] for run in data_of(page)["runs"])
+    assert first == method_colours(["IBOL"])["IBOL"]
+    assert plain == "currentColor", "black would vanish on a dark page"
+    assert len({first, second, plain}) == 3
 
 
 def test_every_run_is_loaded_once(runs: list[Path], tmp_path: Path, loads: list[Path]) -> None:
@@ -105,7 +126,7 @@ def test_names_are_short_where_they_can_be() -> None:
 
 
 def test_without_opengl_the_page_says_so(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_stage(*_: object) -> None:
+    def no_stage(*_: object, **__: object) -> None:
         raise IbolError("films need an OpenGL library")
 
     monkeypatch.setattr(film, "_painter", no_stage)
@@ -171,6 +192,12 @@ def test_a_browser_shows_it(browser: Any, page: Path) -> None:
     find("input[type=radio]")[1].click()
     assert figures[0].find_element(By.CSS_SELECTOR, ".said").text == "16 trajectories"
 
+    browser.set_window_size(1400, 1600)
+    tables = browser.execute_script(
+        "return Array.from(document.querySelectorAll('.wide')).map((box) => [box.scrollWidth, box.clientWidth])"
+    )
+    assert len(tables) >= 4
+    assert all(needed <= room <= 1400 for needed, room in tables), tables
     browser.set_window_size(400, 800)
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     assert browser.get_log("browser") == []

@@ -107,7 +107,8 @@ def draw(path: Path, picture: Path) -> None:
     plot_runs([str(path)], picture, "trajectories", PlotOptions(trajectories=300, seed=FRESH_SEED))
     with Image.open(picture) as drawn:
         drawn.thumbnail((900, 900))
-        drawn.convert("RGB").quantize(128).save(picture, optimize=True)
+        plain = drawn.convert("RGB")
+        plain.quantize(palette=plain.quantize(256), dither=Image.Dither.FLOYDSTEINBERG).save(picture, optimize=True)
 
 
 def write_page() -> None:

@@ -3,7 +3,6 @@
 OpenGL is opened with the first picture of a robot.
 """
 
-import itertools
 import weakref
 from types import TracebackType
 from typing import Any
@@ -23,9 +22,18 @@ Image = NDArray[np.uint8]  # (height, width, 3)
 Colour = NDArray[np.floating]  # (3,), from 0 to 1
 
 _TRAIL_PIECES = 60  # a longer path is drawn in larger steps: pieces are what takes time
+_LARGE = 640  # pixels; in narrower pictures round solids have fewer faces, as nobody sees them
+_LIGHT = np.array([0.25, 0.35, -1.0])  # the way it falls
+_SHADOW = np.array([0.33, 0.35, 0.38])
+_FLAT = np.array([[1, 0, -_LIGHT[0] / _LIGHT[2]], [0, 1, -_LIGHT[1] / _LIGHT[2]], [0, 0, 1e-3]])
+"""Flattens what stands on the floor along the light."""
+_POST = 1.8  # metres: the height of the post at a goal
+_BODY = 0.8  # metres that a robot may reach to each side
+_WITHIN = 0.85  # of the way from the middle of the picture to its edge, that robot and goal may be
 _GOAL = np.array([0.85, 0.15, 0.15])
 _BLUE = np.array([0.15, 0.35, 0.75])
 _PAPER, _GRID = 250, 226  # shades of grey
+_PLANE = mujoco.mjtGeom.mjGEOM_PLANE
 _UPRIGHT = np.eye(3).ravel()
 
 RENDER_MODES = ["rgb_array"]
@@ -91,80 +99,159 @@ def _point_from_above(
 
 
 class Stage:
-    """Renders states of a robot in pictures of one size; use it as a context manager."""
+    """Renders states of a robot in pictures of one size; use it as a context manager.
 
-    def __init__(self, robot: Robot, width: int, height: int) -> None:
-        self._model = load_model(robot, lambda spec: _dress(spec, robot.square, width, height))
+    `smooth` edges take half of the time where the processor renders.
+    """
+
+    def __init__(self, robot: Robot, width: int, height: int, *, smooth: bool = True) -> None:
+        self._model = load_model(robot, lambda spec: _dress(spec, robot.square, width, height, smooth))
         self._data = mujoco.MjData(self._model)
         self._context = gl_context(width, height)
         self._mjr = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
         self._free = weakref.finalize(self, _free, self._context, self._mjr)
         self._free.atexit = False  # the library may be gone by then
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._mjr)
-        self._scene = mujoco.MjvScene(self._model, maxgeom=_TRAIL_PIECES + 210)
+        self._scene = mujoco.MjvScene(self._model, maxgeom=_TRAIL_PIECES + 210 + 2 * self._model.ngeom)
         self._options = mujoco.MjvOption()
         self._rect = mujoco.MjrRect(0, 0, width, height)
         self._pixels = np.empty((height, width, 3), np.uint8)
         self._camera = mujoco.MjvCamera()
         self._camera.azimuth, self._camera.elevation, self._camera.distance = robot.camera
-        self._height = 0.5 * float(self._start()[2])
-        self._in_plane = robot.location_dims == (0, 1)
+        self._robot = robot
+        self._shown = [i for i in robot.shown(self._model.nq + self._model.nv) if i < self._model.nq]
+        self._rest = np.array(self._model.qpos0 if robot.start is None else robot.start)
+        self._ground = _floor_height(self._model)
+        self._height = self._ground + 0.5 * (float(self._start()[2]) - self._ground)
+        self._distance = robot.camera[2]
         self._trail_width = robot.square / 40
 
     def _start(self) -> NDArray[np.float64]:
+        if self._robot.start is not None:
+            self._data.qpos[:] = self._robot.start
         mujoco.mj_forward(self._model, self._data)
         return self._data.xpos[1]
 
     def draw(self, states: NDArray[np.floating], colour: Colour, goal: NDArray[np.floating] | None = None) -> Image:
-        """The last of the states (T, n), with the path of the torso on the floor, and a post at the goal (k,)."""
+        """The last of the states (T, n), with the path of the torso on the floor, and a post at the goal (k,).
+
+        The camera goes with the robot; with a goal it looks between the two, from as far as it takes to see both.
+        """
         self._pose(states[-1])
-        self._camera.lookat = [*self._data.xpos[1][:2], self._height]
+        self._look(goal)
         mujoco.mjv_updateScene(
             self._model, self._data, self._options, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
         )
+        self._shadows()
         self._trail(states, colour)
         if goal is not None:
-            self._post(states[-1], goal, colour)
+            self._post(goal, colour)
         self._context.make_current()
         mujoco.mjr_render(self._rect, self._scene, self._mjr)
         mujoco.mjr_readPixels(self._pixels, None, self._rect, self._mjr)
         return np.flipud(self._pixels).copy()
 
+    def _look(self, goal: NDArray[np.floating] | None) -> None:
+        torso = np.array([*self._data.xpos[1][:2], self._height])
+        self._camera.lookat, self._camera.distance = torso, self._distance
+        if goal is not None:
+            end = self._place_of(goal)
+            post = np.array([*end, self._height])
+            up, aside = np.array([0.0, 0.0, _POST]), _BODY * self._view()[1]
+            seen = np.stack([torso + up, torso - aside, torso + aside, post + up, post - aside, post + aside])
+            self._camera.lookat = (torso + post) / 2
+            self._camera.distance = max(self._distance, self._far_enough(seen))
+
+    def _far_enough(self, points: NDArray[np.float64]) -> float:
+        """From which distance points (N, 3) are within the picture, a little away from its edges."""
+        forward, right, up = self._view()
+        offsets = points - self._camera.lookat
+        tall = np.tan(np.radians(self._model.vis.global_.fovy) / 2)
+        wide = tall * self._rect.width / self._rect.height
+        needed = np.maximum(abs(offsets @ right) / wide, abs(offsets @ up) / tall) / _WITHIN
+        return float((needed - offsets @ forward).max())
+
+    def _view(self) -> NDArray[np.float64]:
+        """The camera's directions forward, right and up (3, 3)."""
+        turn, tilt = np.radians([self._camera.azimuth, self._camera.elevation])
+        forward = [np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)]
+        right = [np.sin(turn), -np.cos(turn), 0.0]
+        return np.array([forward, right, np.cross(right, forward)])
+
+    def pixel(self, point: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Where a place (3,) stood in the last picture, in pixels from its upper left corner (2,)."""
+        forward, right, up = self._view() @ (point - self._camera.lookat)
+        scale = self._rect.height / 2 / np.tan(np.radians(self._model.vis.global_.fovy) / 2)
+        across = np.array([right, -up]) * scale / (forward + self._camera.distance)
+        return np.array([self._rect.width / 2, self._rect.height / 2]) + across
+
+    def _place_of(self, goal: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Where a goal (1 or 2,) is on the floor (2,)."""
+        return np.array([goal[0], 0.0 if len(goal) == 1 else goal[1]], np.float64)
+
     def _pose(self, state: NDArray[np.floating]) -> None:
-        self._data.qpos[:] = state[: self._model.nq]
+        self._data.qpos[:] = self._rest
+        self._data.qpos[self._shown] = state[: len(self._shown)]
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_comPos(self._model, self._data)
         mujoco.mj_camlight(self._model, self._data)
 
     def _trail(self, states: NDArray[np.floating], colour: Colour) -> None:
-        places = np.concatenate([states[: -1 : 1 + len(states) // _TRAIL_PIECES, :2], states[-1:, :2]])
-        # A robot in a vertical plane has its height as second value.
-        y = places[:, 1] if self._in_plane else np.zeros(len(places))
-        points = np.stack([places[:, 0], y], axis=1).astype(np.float64)
-        for start, end in itertools.pairwise(points):
-            self._line(start, end, self._trail_width, colour)
+        points = self._floor_points(np.concatenate([states[: -1 : 1 + len(states) // _TRAIL_PIECES], states[-1:]]))
+        self._line(points, self._trail_width, colour)
 
-    def _post(self, state: NDArray[np.floating], goal: NDArray[np.floating], colour: Colour) -> None:
-        """A post on a disc, and a thin line that leads there, since the camera stays with the robot."""
-        flat = len(goal) == 1
-        start = np.array([state[0], 0.0 if flat else state[1]], np.float64)
-        end = np.array([goal[0], 0.0 if flat else goal[1]], np.float64)
-        self._line(start, end, 0.3 * self._trail_width, _GOAL)
+    def _floor_points(self, states: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Where on the floor (T, 2) the robot is, for one that has a location in metres there."""
+        dims = self._robot.location_dims
+        places = np.zeros((len(states), 2))
+        if self._robot.rotation != "none" or len(dims) == 1:
+            # A robot in a vertical plane has its height as second value.
+            places[:, : min(len(dims), 2)] = states[:, list(dims[:2])]
+        return places
+
+    def _post(self, goal: NDArray[np.floating], colour: Colour) -> None:
+        """A post on a disc, and a thin line that leads there."""
+        start, end = self._data.xpos[1][:2].copy(), self._place_of(goal)
+        self._line(np.stack([start, end]), 0.3 * self._trail_width, _GOAL)
         cylinder = mujoco.mjtGeom.mjGEOM_CYLINDER.value
-        self._piece(cylinder, [0.5, 0.01, 0.0], [*end, 0.01], _UPRIGHT, _GOAL)
-        self._piece(cylinder, [0.06, 0.75, 0.0], [*end, 0.75], _UPRIGHT, _GOAL)
-        self._piece(mujoco.mjtGeom.mjGEOM_SPHERE.value, [0.2] * 3, [*end, 1.6], _UPRIGHT, colour)
+        self._piece(cylinder, [0.5, 0.01, 0.0], [*end, self._ground + 0.01], _UPRIGHT, _GOAL)
+        self._piece(cylinder, [0.06, 0.75, 0.0], [*end, self._ground + 0.75], _UPRIGHT, _GOAL)
+        self._piece(mujoco.mjtGeom.mjGEOM_SPHERE.value, [0.2] * 3, [*end, self._ground + _POST - 0.2], _UPRIGHT, colour)
 
-    def _line(self, start: NDArray[np.float64], end: NDArray[np.float64], width: float, colour: Colour) -> None:
-        (x, y), (cos, sin) = (start + end) / 2, _direction(end - start)
-        size, turn = [float(np.linalg.norm(end - start)) / 2, width, width / 10], [cos, -sin, 0, sin, cos, 0, 0, 0, 1]
-        self._piece(mujoco.mjtGeom.mjGEOM_BOX.value, size, [x, y, width / 10], turn, colour)
+    def _line(self, points: NDArray[np.floating], width: float, colour: Colour) -> None:
+        """A band on the floor through points (N, 2), a box for each piece."""
+        pieces = np.diff(points.astype(np.float64), axis=0)
+        lengths = np.hypot(pieces[:, 0], pieces[:, 1])
+        middles = (points[1:] + points[:-1]) / 2
+        turns = pieces / np.where(lengths > 0, lengths, 1.0)[:, None]
+        box = mujoco.mjtGeom.mjGEOM_BOX.value
+        for (x, y), (cos, sin), length in zip(middles, turns, lengths, strict=True):
+            if length > 0:
+                size = np.array([length / 2, width, width / 10])
+                self._piece(
+                    box,
+                    size,
+                    [x, y, self._ground + width / 10],
+                    np.array([cos, -sin, 0, sin, cos, 0, 0, 0, 1.0]),
+                    colour,
+                )
+
+    def _shadows(self) -> None:
+        """The robot's solids once more, flattened on the floor.
+
+        Shadow maps take software OpenGL longer than all the rest; on a flat floor this is the same shape.
+        """
+        for geom in self._scene.geoms[: self._scene.ngeom]:
+            if geom.type != mujoco.mjtGeom.mjGEOM_PLANE.value and geom.rgba[3] > 0:
+                place = _FLAT @ geom.pos + [0, 0, self._ground + 0.002]
+                self._piece(geom.type, geom.size, place, (_FLAT @ geom.mat).ravel(), _SHADOW)
+                flat = self._scene.geoms[self._scene.ngeom - 1]
+                flat.size, flat.dataid = geom.size, geom.dataid  # as in the scene, where a capsule's differ
 
     def _piece(self, kind: int, size: Any, place: Any, turn: Any, colour: Colour) -> None:
         """Add a solid to the scene."""
         piece = self._scene.geoms[self._scene.ngeom]
-        rgba = np.append(colour, 1.0).astype(np.float32)
-        mujoco.mjv_initGeom(piece, kind, *(np.array(value, np.float64) for value in (size, place, turn)), rgba)
+        mujoco.mjv_initGeom(piece, kind, size, place, turn, [*colour, 1.0])
         piece.emission, piece.specular = 0.3, 0.0
         self._scene.ngeom += 1
 
@@ -186,19 +273,21 @@ def _free(context: Any, mjr: Any) -> None:
     context.free()
 
 
-def _direction(line: NDArray[np.float64]) -> NDArray[np.float64]:
-    length = float(np.linalg.norm(line))
-    return line / length if length > 0 else np.array([1.0, 0.0])
+def _floor_height(model: Any) -> float:
+    """The height of the plane that a dressed model has."""
+    planes = np.flatnonzero((model.geom_type == _PLANE.value) & (model.geom_bodyid == 0))
+    return float(model.geom_pos[planes[0], 2]) if len(planes) else 0.0
 
 
-def _dress(spec: Any, square: float, width: int, height: int) -> None:
+def _dress(spec: Any, square: float, width: int, height: int, smooth: bool) -> None:
     """Give a model another floor, sky and light; its physics stays as it is, and is not used here anyway."""
     visual = spec.visual
     visual.global_.offwidth, visual.global_.offheight = width, height
-    visual.quality.offsamples, visual.quality.shadowsize = 4, 1024
+    visual.quality.offsamples = 4 if smooth else 0
+    if width <= _LARGE:
+        visual.quality.numslices, visual.quality.numstacks = 16, 8
     visual.headlight.ambient, visual.headlight.diffuse = [0.35] * 3, [0.35] * 3
     visual.headlight.specular = [0.0] * 3
-    visual.map.shadowclip = 4.0  # the floor shades itself at the edges of a smaller region
     for texture in list(spec.textures):
         if texture.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
             spec.delete(texture)
@@ -213,11 +302,13 @@ def _dress(spec: Any, square: float, width: int, height: int) -> None:
     )  # fmt: skip
     squares = spec.add_material(name="squares", texrepeat=[1 / square] * 2, texuniform=True)
     squares.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "squares"
-    floor = spec.geom("floor")
+    floor = spec.geom("floor") or next((geom for geom in spec.worldbody.geoms if geom.type == _PLANE), None)
+    if floor is None:
+        floor = spec.worldbody.add_geom(type=_PLANE, contype=0, conaffinity=0)
     floor.material, floor.rgba, floor.size = "squares", [1, 1, 1, 1], [0, 0, 1]  # without an end
     for light in list(spec.lights):
         spec.delete(light)
     spec.worldbody.first_body().add_light(
         mode=mujoco.mjtCamLight.mjCAMLIGHT_TRACK, type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
-        pos=[-1.5, -2, 6], dir=[0.25, 0.35, -1], diffuse=[0.55] * 3, specular=[0.2] * 3, castshadow=True,
+        pos=[-1.5, -2, 6], dir=_LIGHT, diffuse=[0.55] * 3, specular=[0.2] * 3, castshadow=False,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from ibol.training.launch import find, open_run
 Identity = dict[str, Any]
 _WATCHED = ("evaluate_every", "evaluation_trajectories", "evaluation_episodes", "num_threads")
 """Settings that change what is measured of a run and how fast, but not what it learns."""
-_WITHOUT = {"no_location": "without location", "location": "of location only"}
+_SEES = {"no_location": "no location", "location": "only the location"}
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def _views(encoder: str, policy: str) -> str:
     if (encoder, policy) == ("location", "no_location"):
         return "-XYO"
     if encoder == policy != "all":
-        return f" (encoder and policy {_WITHOUT[encoder]})"
-    views = [f"{who} {_WITHOUT[sees]}" for who, sees in (("encoder", encoder), ("policy", policy)) if sees != "all"]
+        return f" (encoder and policy see {_SEES[encoder]})"
+    views = [f"{who} sees {_SEES[sees]}" for who, sees in (("encoder", encoder), ("policy", policy)) if sees != "all"]
     return f" ({', '.join(views)})" if views else ""
 
 

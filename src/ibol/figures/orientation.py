@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ibol.figures.common import save
+from ibol.figures.common import NORMAL, PAGE, SMALL, in_rows, save, wrapped
 
 _COLOURS = colormaps["cool"]  # from cyan to magenta
 
@@ -29,7 +29,9 @@ class OrientationPanel:
 
 
 def torso_axis(rotations: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The torso's own x-axis seen from above, (..., 2), from quaternions (..., 4) or angles (..., 3)."""
+    """The torso's x-axis seen from above, (..., 2), from quaternions (..., 4), angles (..., 3) or headings (..., 1)."""
+    if rotations.shape[-1] == 1:
+        return np.concatenate([np.cos(rotations), np.sin(rotations)], axis=-1)
     if rotations.shape[-1] == 3:
         x, y, z = np.moveaxis(rotations, -1, 0)
         return np.stack([np.cos(y) * np.cos(z), np.cos(x) * np.sin(z) + np.sin(x) * np.sin(y) * np.cos(z)], axis=-1)
@@ -39,8 +41,14 @@ def torso_axis(rotations: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def plot_orientations(panels: Sequence[OrientationPanel], output: Path, *, title: str) -> None:
     """A trace starts in the middle; after a part t of the episode it stands at t times the torso's axis."""
-    figure = Figure(figsize=(4.4 * len(panels), 4.6), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    rows = in_rows(panels, 3)
+    columns = len(rows[0])
+    width = min(PAGE, 3.6 * columns)
+    figure = Figure(figsize=(width, len(rows) * (width / columns + 0.2) + 0.4), layout="constrained")
+    every = figure.subplots(len(rows), columns, squeeze=False).ravel()
+    for axes in every[len(panels) :]:
+        axes.set_axis_off()
+    for axes, panel in zip(every, panels, strict=False):
         axis = torso_axis(panel.rotations)
         traces = axis * np.linspace(0, 1, axis.shape[1])[:, None]
         scale = Normalize(float(panel.values.min()), float(panel.values.max()))
@@ -49,9 +57,10 @@ def plot_orientations(panels: Sequence[OrientationPanel], output: Path, *, title
         for part in (0.5, 1.0):
             axes.plot(part * np.cos(angle), part * np.sin(angle), color="grey", linewidth=0.5)
         axes.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), aspect="equal", xticks=[], yticks=[])
-        axes.set_xlabel("middle: start, outer circle: end of the episode", fontsize=8)
-        axes.set_title(panel.title, fontsize=9)
+        axes.set_xlabel("middle: start,\nouter circle: end of the episode", fontsize=SMALL)
+        axes.set_title(wrapped(panel.title, width / columns - 0.5), fontsize=NORMAL)
         bar = figure.colorbar(ScalarMappable(scale, _COLOURS), ax=axes, fraction=0.045)
-        bar.set_label(panel.varied, fontsize=8)
-    figure.suptitle(title, fontsize=10)
+        bar.set_label(panel.varied, fontsize=SMALL)
+        bar.ax.tick_params(labelsize=SMALL)
+    figure.suptitle(wrapped(title, width, NORMAL + 1), fontsize=NORMAL + 1)
     save(figure, output)

@@ -11,7 +11,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ibol.figures.common import save
+from ibol.figures.common import NORMAL, PAGE, SMALL, in_rows, save, wide_enough, wrapped
 
 LEVELS = 24
 _COLOURS = colormaps["viridis"]
@@ -27,12 +27,16 @@ class ReturnsPanel:
 
 def plot_returns(rows: Sequence[Sequence[ReturnsPanel]], output: Path, *, title: str) -> None:
     """One row for each environment, with colours of its own; a bar's colours say how its run's returns are spread."""
-    columns = max(map(len, rows))
+    lines = [(piece, row) for row in rows for piece in in_rows(row)]
+    columns = max(len(piece) for piece, _ in lines)
     bars = max(len(panel.returns) for row in rows for panel in row)
-    figure = Figure(figsize=(columns * (0.35 * bars + 1.4) + 1.2, 3.2 * len(rows) + 0.4), layout="constrained")
-    for axes_row, row in zip(figure.subplots(len(rows), columns, squeeze=False, sharey=True), rows, strict=True):
-        pooled = np.concatenate([returns for panel in row for returns in panel.returns])
-        scale = Normalize(float(pooled.min()), float(pooled.max()))
+    width = min(PAGE, columns * max(0.35 * bars + 1.2, 2.2) + 1.2)
+    figure = Figure(figsize=(width, 2.3 * len(lines) + 0.5), layout="constrained")
+    for axes_row, (row, pool) in zip(
+        figure.subplots(len(lines), columns, squeeze=False, sharey=True), lines, strict=True
+    ):
+        pooled = np.concatenate([returns for panel in pool for returns in panel.returns])
+        scale = Normalize(*wide_enough([float(pooled.min()), float(pooled.max())]))
         edges = np.linspace(scale.vmin, scale.vmax, LEVELS + 1)  # type: ignore[arg-type]
         for axes, panel in zip(axes_row, row, strict=False):
             counts = np.stack([np.histogram(returns, edges)[0] / len(returns) for returns in panel.returns])
@@ -40,12 +44,15 @@ def plot_returns(rows: Sequence[Sequence[ReturnsPanel]], output: Path, *, title:
             for level in range(LEVELS):
                 colour = _COLOURS(scale((edges[level] + edges[level + 1]) / 2))
                 axes.bar(range(1, len(counts) + 1), counts[:, level], 0.85, floors[:, level], color=colour)
-            axes.set_title(panel.title, fontsize=9)
-            axes.set(xlabel="run", xticks=range(1, len(counts) + 1), xlim=(0.3, bars + 0.7), ylim=(0, 1))
+            axes.set_title(wrapped(panel.title, (width - 0.9) / columns - 0.2), fontsize=NORMAL)
+            axes.tick_params(labelsize=SMALL)
+            axes.set_xlabel("run", fontsize=NORMAL)
+            axes.set(xticks=range(1, len(counts) + 1), xlim=(0.3, bars + 0.7), ylim=(0, 1))
         for axes in axes_row[len(row) :]:
             axes.set_axis_off()
-        axes_row[0].set_ylabel("share of skills")
+        axes_row[0].set_ylabel("share of skills", fontsize=NORMAL)
         bar = figure.colorbar(ScalarMappable(scale, _COLOURS), ax=list(axes_row), fraction=0.05)
-        bar.set_label("external return", fontsize=9)
-    figure.suptitle(title, fontsize=10)
+        bar.set_label("external return", fontsize=NORMAL)
+        bar.ax.tick_params(labelsize=SMALL)
+    figure.suptitle(wrapped(title, width, NORMAL + 1), fontsize=NORMAL + 1)
     save(figure, output)

@@ -11,11 +11,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ibol.errors import IbolError
-from ibol.figures.common import save
-from ibol.skills.latents import COLOUR_RANGE, COLOUR_SCALE, Prior
+from ibol.figures.common import COLUMNS, NORMAL, PAGE, in_rows, plain_numbers, save, wrapped
+from ibol.figures.keys import HEIGHT, draw_keys, latent_colours
+from ibol.skills.latents import Prior
 
 LOCATION_AXES = ("x (m)", "y (m)")
 _MANY = 200
+_LEAST_REACH = 0.1  # metres: a robot that stands still is drawn as one that does
 
 
 @dataclass(frozen=True)
@@ -26,63 +28,72 @@ class SkillPicture:
     latents: NDArray[np.float32]  # (N, d)
     paths: NDArray[np.float32]  # (N, T + 1, 1 or 2), the locations
     prior: Prior  # of the latents
-    random: bool = True  # random latents have no order of their own
     axes: tuple[str, str] = LOCATION_AXES
 
 
-def latent_colours(latents: NDArray[np.float32], prior: Prior) -> NDArray[np.float32]:
-    """The paper's colours (N, 3): red and green follow the latent's first two dimensions, blue makes up for them."""
-    red_green = (COLOUR_SCALE * prior.plane(latents) + COLOUR_RANGE) / (2 * COLOUR_RANGE)
-    blue = (2 - red_green.sum(axis=1, keepdims=True)) / 2
-    return np.clip(np.concatenate([red_green, blue], axis=1), 0, 1)
-
-
-def plot_skills(panels: Sequence[SkillPicture], output: Path, *, title: str = "", columns: int = 0) -> None:
-    """The panels with common axes, side by side or in rows of `columns`: paths in the plane, or in 1-D one row each."""
-    columns = columns or max(len(panels), 1)
-    plot_skill_rows([panels[i : i + columns] for i in range(0, len(panels), columns)], output, title=title)
+def plot_skills(panels: Sequence[SkillPicture], output: Path, *, title: str = "", columns: int = COLUMNS) -> None:
+    """The panels with common axes, in rows of at most `columns`: paths in the plane, or in 1-D over time."""
+    plot_skill_rows(in_rows(panels, columns), output, title=title)
 
 
 def plot_skill_rows(
     rows: Sequence[Sequence[SkillPicture]], output: Path, *, title: str = "", same_scale: bool = True
 ) -> None:
-    """Rows of panels, which may be of different lengths, with common axes: of all, or of each row by itself."""
+    """Rows of panels, which may be of different lengths, with common axes: of all, or of each row by itself.
+
+    A row of more than four panels wraps. Below stands which colour is which latent.
+    """
     if not rows or not all(rows):
         raise IbolError("there are no skills to draw")
-    reaches = [1.2 * max(float(np.abs(panel.paths).max()) for panel in row) for row in rows]
-    columns = max(len(row) for row in rows)
-    figure = Figure(figsize=(4.2 * columns, 4.4 * len(rows)), layout="constrained")
-    for i, line in enumerate(figure.subplots(len(rows), columns, squeeze=False)):
-        for axes in line[len(rows[i]) :]:
-            axes.set_axis_off()
-        for axes, panel in zip(line, rows[i], strict=False):
-            draw = _plane if panel.paths.shape[2] == 2 else _rows
-            draw(axes, panel, max(reaches) if same_scale else reaches[i])
-            axes.set_title(panel.title, fontsize=9)
-    figure.suptitle(title, fontsize=10)
+    wrapping = [(piece, _reach(row)) for row in rows for piece in in_rows(row)]
+    common = max(reach for _, reach in wrapping)
+    columns = max(len(row) for row, _ in wrapping)
+    width = min(3.4 * columns + 0.2, PAGE)
+    side = width / columns
+    height = len(wrapping) * (side + 0.45) + HEIGHT + 0.4
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.add_gridspec(
+        len(wrapping) + 1, columns, height_ratios=[*[(height - HEIGHT) / len(wrapping)] * len(wrapping), HEIGHT]
+    )
+    for i, (row, reach) in enumerate(wrapping):
+        below = len(wrapping[i + 1][0]) if same_scale and i + 1 < len(wrapping) else 0
+        for j, panel in enumerate(row):
+            axes = figure.add_subplot(grid[i, j])
+            draw = _plane if panel.paths.shape[2] == 2 else _over_time
+            draw(axes, panel, common if same_scale else reach)
+            axes.set_title(wrapped(panel.title, side - 0.35), fontsize=NORMAL)
+            plain_numbers(axes)
+            axes.xaxis.label.set_fontsize(NORMAL)
+            axes.yaxis.label.set_fontsize(NORMAL)
+            if j:
+                axes.set_ylabel("")
+                axes.tick_params(labelleft=False)
+            if j < below:
+                axes.set_xlabel("")
+    draw_keys(figure, grid[-1, :], [panel.prior for row, _ in wrapping for panel in row])
+    figure.suptitle(wrapped(title, width, NORMAL + 1), fontsize=NORMAL + 1)
     save(figure, output)
 
 
+def _reach(row: Sequence[SkillPicture]) -> float:
+    return max(_LEAST_REACH, *(1.1 * float(np.abs(panel.paths).max()) for panel in row))
+
+
 def _plane(axes: Axes, panel: SkillPicture, reach: float) -> None:
-    _draw(axes, list(panel.paths), latent_colours(panel.latents, panel.prior), [0.7])
+    _draw(axes, list(panel.paths), panel)
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel=panel.axes[0], ylabel=panel.axes[1])
 
 
-def _rows(axes: Axes, panel: SkillPicture, reach: float) -> None:
-    """x along the row; lines grow thicker with time."""
-    order = np.arange(len(panel.paths))
-    if panel.random:
-        order = np.argsort(panel.paths[:, -1, 0])
-    x = panel.paths[order, :, 0]
-    points = np.stack([x, np.broadcast_to(np.arange(len(x))[:, None], x.shape)], axis=2)
-    steps = x.shape[1] - 1
-    pieces = np.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(-1, 2, 2)
-    colours = np.repeat(latent_colours(panel.latents, panel.prior)[order], steps, axis=0)
-    _draw(axes, list(pieces), colours, list(np.tile(np.linspace(0.2, 1.2, steps), len(x))))
-    axes.set(xlim=(-reach, reach), ylim=(-1, len(x)), xlabel=panel.axes[0], yticks=[])
+def _over_time(axes: Axes, panel: SkillPicture, reach: float) -> None:
+    steps = panel.paths.shape[1] - 1
+    time = np.broadcast_to(np.arange(steps + 1), panel.paths.shape[:2])
+    _draw(axes, list(np.stack([time, panel.paths[:, :, 0]], axis=2)), panel)
+    axes.axhline(0, color="grey", linewidth=0.5, zorder=0)
+    axes.set(xlim=(0, steps), ylim=(-reach, reach), box_aspect=1, xlabel="environment step", ylabel=panel.axes[0])
 
 
-def _draw(axes: Axes, lines: list[NDArray[np.float32]], colours: NDArray[np.float32], widths: list[float]) -> None:
+def _draw(axes: Axes, lines: list[NDArray[np.float32]], panel: SkillPicture) -> None:
     # So many lines are an image within a PDF or SVG, which would be slow to open otherwise.
     many = len(lines) > _MANY
-    axes.add_collection(LineCollection(lines, colors=colours, linewidths=widths, alpha=0.8, rasterized=many))
+    colours = latent_colours(panel.latents, panel.prior)
+    axes.add_collection(LineCollection(lines, colors=colours, linewidths=0.7, alpha=0.8, rasterized=many))

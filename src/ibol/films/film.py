@@ -13,7 +13,6 @@ from PIL import Image as Pictures
 from PIL import ImageDraw, ImageFont
 
 from ibol.bounds import whole_number
-from ibol.envs import ROBOTS
 from ibol.envs.rendering import Stage
 from ibol.errors import IbolError
 from ibol.films.chart import Chart, Image
@@ -29,6 +28,7 @@ _GAP = 4  # pixels between tiles
 _PAD = ((2, 2), (2, 2), (0, 0))
 _GROUND = (34, 37, 41)
 _RING = ((1, 2), (0, 2), (0, 1), (0, 0), (1, 0), (2, 0), (2, 1), (2, 2))  # where each of eight directions is
+_NAMES = ("1st", "2nd")
 _SEEN = "states along their two principal directions"
 _PALETTE = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer:bayer_scale=4"
 _CODEC = {
@@ -58,7 +58,7 @@ def write_film(
     kind = output.suffix.lower()
     partial = output.with_name(f".{output.stem}.partial{kind}")
     try:
-        with _painter(episodes, width, height) as draw:
+        with _painter(episodes, width, height, smooth=kind != ".mp4") as draw:
             if kind == ".png":
                 Pictures.fromarray(_strip(episodes, draw, quiet)).save(partial)
             else:
@@ -77,15 +77,15 @@ def frame_steps(episodes: Episodes, frames_per_second: float) -> list[int]:
 
 
 @contextlib.contextmanager
-def _painter(episodes: Episodes, width: int, height: int) -> Iterator[Draw]:
+def _painter(episodes: Episodes, width: int, height: int, *, smooth: bool) -> Iterator[Draw]:
     """How one tile is drawn: a robot on its stage, anything else as a point that moves."""
-    robot = ROBOTS.get(episodes.env)
+    robot = episodes.robot
     if robot is None:
         chart = _chart(episodes, width, height)
         yield lambda i, step: chart.draw(step, i)
         return
     goals = episodes.goals
-    with Stage(robot, width, height) as stage:
+    with Stage(robot, width, height, smooth=smooth) as stage:
         yield lambda i, step: stage.draw(
             episodes.states[i, : step + 1], episodes.colours[i], None if goals is None else goals[i, step]
         )
@@ -95,7 +95,7 @@ def _chart(episodes: Episodes, width: int, height: int) -> Chart:
     if not episodes.location_dims:
         states = episodes.states.reshape(-1, episodes.states.shape[2])
         paths = principal_directions(states)(episodes.states)
-        return Chart(paths, episodes.colours, width, height, episodes.seconds, unit="std", title=_SEEN)
+        return Chart(paths, episodes.colours, width, height, episodes.seconds, names=_NAMES, unit="std", title=_SEEN)
     if len(episodes.location_dims) > 2:
         raise IbolError(f"{episodes.env} has a location of more than 2 dimensions, which cannot be drawn")
     paths = episodes.states[:, :, list(episodes.location_dims)]
@@ -151,10 +151,10 @@ def _strip(episodes: Episodes, draw: Draw, quiet: bool) -> Image:
 def _tile(episodes: Episodes, draw: Draw, i: int, step: int, label: str) -> Image:
     """An episode at a step; below it where a robot is, which a camera that goes with it cannot show."""
     place = episodes.states[i, step, list(episodes.location_dims)]
-    where = ", ".join(f"{name} {value:.1f} m" for name, value in zip("xy", place + 0.0, strict=False))
+    where = ", ".join(f"{name} {round(float(value), 1) + 0.0:.1f} m" for name, value in zip("xy", place, strict=False))
     if episodes.goals is not None:
         where += f", goal {np.linalg.norm(episodes.goals[i, step] - place):.1f} m away"
-    return _framed(draw(i, step), label, where if episodes.env in ROBOTS else "", episodes.colours[i])
+    return _framed(draw(i, step), label, where if episodes.robot is not None else "", episodes.colours[i])
 
 
 def _framed(tile: Image, label: str, below: str = "", colour: np.ndarray | None = None) -> Image:

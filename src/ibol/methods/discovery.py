@@ -325,7 +325,7 @@ def evaluate_skills(
     if picture is not None and paths.shape[2] <= 2:
         shown = f"{len(eight)} skills, {_PICTURE_EPISODES} episodes each"
         panels = [
-            SkillPicture(shown, latents[drawn], paths[drawn], skills.prior, random=False, axes=axes),
+            SkillPicture(shown, latents[drawn], paths[drawn], skills.prior, axes=axes),
             SkillPicture(f"{trajectories} random skills", latents[random], paths[random], skills.prior, axes=axes),
         ]
         plot_skills(panels, picture, title=title)

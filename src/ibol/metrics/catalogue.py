@@ -31,8 +31,9 @@ class Metric:
 
     @property
     def axis(self) -> str:
-        """The label of its axis."""
-        return f"{self.header} ({self.unit})" if self.unit else self.header
+        """The label of its axis: of what training logs the explanation, as its names are keys."""
+        title = self.explanation if self.kind == "training" else self.header
+        return f"{title} ({self.unit})" if self.unit else title
 
 
 _ALL = (

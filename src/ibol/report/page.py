@@ -12,13 +12,16 @@ from typing import Any
 from ibol import zoo
 from ibol.errors import IbolError
 from ibol.evaluation.directions import shared_directions
+from ibol.evaluation.groups import method_name
 from ibol.evaluation.loading import LoadedRun, load_runs
 from ibol.evaluation.runs import evaluate_runs
+from ibol.figures.common import method_colours
 from ibol.films.episodes import episodes_of
 from ibol.films.film import write_film
 from ibol.report.curves import CURVES, curves
 from ibol.report.tables import measures_tables, settings_tables, summary_table
 from ibol.report.trajectories import drawable, pictures_of
+from ibol.runs.directory import RunDirectory
 
 _HERE = Path(__file__).parent
 _SIZE, _FRAMES_PER_SECOND = 200, 10.0  # of films: small, as they travel inside the page
@@ -50,6 +53,7 @@ def write_report(
             {
                 "name": name,
                 "env": run.directory.config["env"],
+                "colour": colour,
                 "curves": curves(run.directory.metrics()),
                 "pictures": (
                     pictures_of(run, trajectories=trajectories, seed=seed, along=along.get(run.path))
@@ -57,7 +61,7 @@ def write_report(
                     else []
                 ),
             }
-            for name, run in zip(names, runs, strict=True)
+            for name, run, colour in zip(names, runs, _colours(directories), strict=True)
         ],
     }
     page = Template((_HERE / "template.html").read_text()).substitute(
@@ -80,6 +84,13 @@ def short_names(paths: Sequence[Path]) -> list[str]:
     """The directories' own names, or whole paths where those are not different."""
     short = [path.resolve().name for path in paths]
     return short if len(set(short)) == len(short) else [str(path) for path in paths]
+
+
+def _colours(runs: Sequence[RunDirectory]) -> list[str]:
+    """A colour for each run, that of its method if it is the first; black is the page's ink, which may be light."""
+    labels = [f"{method_name(run)} {i}" for i, run in enumerate(runs)]
+    colours = method_colours(labels)
+    return [colours[label].replace("#000000", "currentColor") for label in labels]
 
 
 def _films(runs: Sequence[LoadedRun], names: Sequence[str], *, seed: int, quiet: bool) -> str:

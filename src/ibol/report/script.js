@@ -2,7 +2,7 @@
 // Draws curves and trajectories from the data in the page. No library, no network.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const RUN_COLOURS = ["#0a7cc4", "#d1541a", "#12906b", "#b8579b", "#c08a00", "#5a67c8", "#8a6d3b", "#7a828a"];
+const FEW = 20; // points of a curve that are marked
 const SIDE = 320; // of the pictures of trajectories and latents
 const DASHES = ["", "7 3", "2 3", "9 3 2 3"];
 
@@ -71,7 +71,7 @@ function extremes(values, margin = 0.05) {
 function line(points) { return points.map(([a, b]) => `${a.toFixed(1)},${b.toFixed(1)}`).join(" "); }
 
 function strokeOf(index) {
-  return { stroke: RUN_COLOURS[index % 8], "stroke-dasharray": DASHES[Math.floor(index / 8) % 4] };
+  return { stroke: data.runs[index].colour, "stroke-dasharray": DASHES[Math.floor(index / 8) % 4] };
 }
 
 function drawCurves() {
@@ -89,7 +89,9 @@ function drawCurves() {
     const steps = runs.flatMap(([curve]) => curve[0]), values = runs.flatMap(([curve]) => curve[1]);
     // The first epochs may be far off: the axis shows what nearly all values need.
     const sorted = [...values].sort((a, b) => a - b), cut = Math.floor(0.02 * sorted.length);
-    const y = extremes(sorted.slice(cut, sorted.length - cut));
+    const shown = sorted.slice(cut, sorted.length - cut), middle = (shown[0] + shown.at(-1)) / 2;
+    const half = 0.05 * Math.max(...shown.map(Math.abs)); // no axis shows less than a tenth of its numbers
+    const y = extremes([...shown, middle - half, middle + half]);
     const { area, place } = plot(figure, `${title} of ${runs.map(([, , name]) => name).join(", ")}`, {
       width: 380, height: 240, x: [0, Math.max(...steps) || 1], y, xName: "environment steps", yName: "",
     });
@@ -97,8 +99,7 @@ function drawCurves() {
       const points = curve[0].map((step, k) => place(step, Math.min(Math.max(curve[1][k], y[0]), y[1])));
       const drawn = svg("polyline", { points: line(points), class: "curve", ...strokeOf(i) }, area);
       svg("title", {}, drawn).textContent = `${name}: ${short(curve[1].at(-1))} at the end`;
-      const [cx, cy] = points.at(-1);
-      svg("circle", { cx, cy, r: 3, fill: RUN_COLOURS[i % 8] }, area);
+      for (const [cx, cy] of points.length <= FEW ? points : points.slice(-1)) svg("circle", { cx, cy, r: 3, fill: data.runs[i].colour }, area);
     }
   }
 }

@@ -14,7 +14,13 @@ from ibol.metrics.catalogue import Metric, find_metric
 from ibol.runs.directory import RunDirectory
 from ibol.training.launch import find
 
+_ESTIMATORS = (
+    ("without a word before it", "on histograms, as published: useless skills have some information, too"),
+    ("corrected (minus chance)", "the same less its mean over 10 shuffles of the latents"),
+    ("neighbour (from neighbours)", "from nearest neighbours, without bins"),
+)
 _APART = ("run", "env", "method", "policy", "intervals")
+_ABOUT = ("method", "policy", "environment")
 _POLICIES = {"skills": "trained", "untrained": "before training", "random": "random policy"}
 
 
@@ -77,27 +83,52 @@ def settings_tables(names: Sequence[str], runs: Sequence[RunDirectory]) -> str:
 
 
 def measures_tables(names: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """One table for all that was measured by the same numbers; `names` are the runs' short ones by path."""
+    """A table for each kind of numbers, with those that have them; `names` are the runs' short ones by path."""
     alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        every = [key for key in row if key not in _APART]
-        goals = [key for key in every if find_metric(key).kind == "goals"]  # apart, as only some methods find goals
-        for some in ([key for key in every if key not in goals], goals):
-            alike.setdefault(tuple(some), []).append(row)
+        every = {key: find_metric(key).kind for key in row if key not in _APART}
+        kinds = list(dict.fromkeys(kind for kind in every.values() if kind != "setting"))
+        for kind in kinds:  # how it was measured stands in the first table
+            shown = (kind, "setting") if kind in kinds[:1] else (kind,)
+            alike.setdefault(tuple(key for key in every if every[key] in shown), []).append(row)
     alike.pop((), None)
     parts = []
     for keys, members in alike.items():
-        body = []
-        for row in members:
-            policy = _POLICIES.get(row.get("policy", ""), "")
-            about = [names.get(row["run"], row["run"]), row.get("method", ""), policy, row["env"]]
-            body.append([*about, *(cell(row, key) for key in keys)])
+        about = [column for column in _ABOUT if _differs(column, members)]
+        body = [
+            [names.get(row["run"], row["run"]), *(_about(row, column) for column in about)]
+            + [cell(row, key) for key in keys]
+            for row in members
+        ]
         metrics = [find_metric(key) for key in keys]
-        heads = ("run", "method", "policy", "environment", *(metric.column for metric in metrics))
-        parts.append(table(heads, body, numbers=4))
+        heads = ("run", *about, *(metric.column for metric in metrics))
+        tips = (*[""] * (1 + len(about)), *map(_meaning, metrics))
+        same = "".join(
+            f"{column}: {escape(_about(members[0], column))}. "
+            for column in _ABOUT
+            if column not in about and _about(members[0], column)
+        )
+        parts.append(table(heads, body, numbers=1 + len(about), tips=tips, dense=True))
+        parts.append(f'<p class="note">{same}{_note(metrics)}</p>')
         items = "".join(f"<dt>{escape(metric.header)}</dt><dd>{escape(_meaning(metric))}</dd>" for metric in metrics)
         parts.append(f"<details><summary>What the columns mean</summary><dl>{items}</dl></details>")
     return "".join(parts)
+
+
+def _about(row: Mapping[str, Any], column: str) -> str:
+    value = row.get("env" if column == "environment" else column, "")
+    return str(_POLICIES.get(value, "") if column == "policy" else value)
+
+
+def _differs(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return len({_about(row, column) for row in rows}) > 1
+
+
+def _note(metrics: Sequence[Metric]) -> str:
+    """How the estimators of information differ, below a table that has several."""
+    if not any(metric.name.startswith("neighbour") for metric in metrics):
+        return ""
+    return "; ".join(f"<b>{name}</b>: {escape(what)}" for name, what in _ESTIMATORS) + "."
 
 
 def _meaning(metric: Metric) -> str:
@@ -120,9 +151,17 @@ def table(
     mark: bool = False,
     code: int | None = None,
     numbers: int | None = None,
+    tips: Sequence[str] = (),
+    dense: bool = False,
 ) -> str:
-    """A table whose first column names the rows; cells that differ from the first run's are marked."""
-    head = "".join(f'<th scope="col">{escape(str(text))}</th>' for text in heads)
+    """A table whose first column names the rows; cells that differ from the first run's are marked.
+
+    `tips` explain the heads where the pointer rests on them. A dense table breaks its heads into lines.
+    """
+    titles = [f' title="{escape(tip)}"' if tip else "" for tip in tips] or [""] * len(heads)
+    head = "".join(
+        f'<th scope="col"{title}>{escape(str(text))}</th>' for text, title in zip(heads, titles, strict=True)
+    )
     lines = []
     for row in rows:
         cells = [f'<th scope="row">{escape(str(row[0]))}</th>']
@@ -133,7 +172,8 @@ def table(
             kind = ' class="number"' if numbers is not None and i >= numbers else kind
             cells.append(f"<td{kind}>{text}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
+    kind = ' class="dense"' if dense else ""
     return (
-        '<div class="wide" tabindex="0" role="region" aria-label="table"><table><thead><tr>'
+        f'<div class="wide" tabindex="0" role="region" aria-label="table"><table{kind}><thead><tr>'
         f"{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )

@@ -11,7 +11,8 @@ from ibol.evaluation.directions import seen
 from ibol.evaluation.loading import LoadedRun
 from ibol.evaluation.rollouts import skill_rollouts
 from ibol.evaluation.skills import accuracy_trajectories
-from ibol.figures.skills import LOCATION_AXES, latent_colours
+from ibol.figures.keys import latent_colours
+from ibol.figures.skills import LOCATION_AXES
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.metrics.directions import AXES, Directions
 from ibol.seeding import derive

@@ -1,7 +1,8 @@
 """What the figures of runs share: their options, and which runs they are drawn from."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +11,8 @@ from ibol.bounds import Bins, Count, Natural, NotEmpty
 from ibol.errors import IbolError
 from ibol.evaluation.groups import Group, envs_of
 from ibol.runs.directory import RunDirectory
+
+_VIEW = re.compile(r" \(((?:encoder|policy)[^)]*)\)")
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,19 @@ def is_skills(name: str) -> bool:
     return (path / "config.json").exists() and RunDirectory.open(path).command == "discover"
 
 
-def setting_of(groups: Sequence[Group]) -> str:
-    """The setting in a few words."""
+def said_once(groups: Sequence[Group]) -> tuple[list[Group], str]:
+    """The groups without what all of them see in their labels, such as "policy sees no location", and these words."""
+    views = {view.group(1) if (view := _VIEW.search(group.label)) else "" for group in groups}
+    if len(views) != 1 or "" in views:
+        return list(groups), ""
+    return [replace(group, label=_VIEW.sub("", group.label, count=1)) for group in groups], views.pop()
+
+
+def setting_of(groups: Sequence[Group], view: str = "") -> str:
+    """The setting in a few words; `view` is what all policies or encoders see."""
     runs = sum(len(group.runs) for group in groups)
     presets = ", ".join(dict.fromkeys(group.preset for group in groups))
     seeds = sorted({seed for group in groups for seed in group.seeds})
     seed = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-    return f"{', '.join(envs_of(groups))}: {runs} run{'s' if runs > 1 else ''}, preset {presets}, {seed}"
+    where = f"{', '.join(envs_of(groups))}: {runs} run{'s' if runs > 1 else ''}, preset {presets}, {seed}"
+    return f"{where}; {view}" if view else where

@@ -7,7 +7,7 @@ from ibol.errors import IbolError
 from ibol.evaluation.directions import need_location
 from ibol.evaluation.groups import Group, envs_of, group_runs
 from ibol.evaluation.loading import load_runs
-from ibol.evaluation.plots.common import PlotOptions, setting_of, skill_runs
+from ibol.evaluation.plots.common import PlotOptions, said_once, setting_of, skill_runs
 from ibol.evaluation.rows import Row
 from ibol.evaluation.skills import evaluate_skills
 from ibol.figures.bins import BinsPanel, plot_bins
@@ -20,6 +20,10 @@ _MEASURES = {  # by estimator
     "minus chance": ("corrected", "corrected_wsepin", "corrected_sepin@1"),
     "from neighbours": ("neighbour_information", "neighbour_wsepin", "neighbour_sepin@1"),
 }
+_NOTE = (
+    "published: on histograms; useless skills have some information, too. minus chance: less its mean over 10 shuffles "
+    "of the latents. from neighbours: from nearest neighbours, without bins."
+)
 
 
 def plot_measures_over_runs(names: Sequence[str], output: Path, options: PlotOptions) -> None:
@@ -27,7 +31,7 @@ def plot_measures_over_runs(names: Sequence[str], output: Path, options: PlotOpt
     bins = options.bins or (32,)
     if len(bins) != 1:
         raise IbolError("boxes are drawn for one number of bins: give --bins one number, or choose --figure bins")
-    groups, rows = _measured(names, options, bins)
+    groups, view, rows = _measured(names, options, bins)
     panels = [
         [
             BoxPanel(f"{find_metric(published).header} on {env}, {estimator}", find_metric(key).unit, values)
@@ -37,14 +41,14 @@ def plot_measures_over_runs(names: Sequence[str], output: Path, options: PlotOpt
         for env in envs_of(groups)
         for estimator, keys in _MEASURES.items()
     ]
-    title = f"{setting_of(groups)}\n{bins[0]} bins, {options.count(2000)} skills of each run"
-    plot_boxes(panels, output, title=title)
+    title = f"{setting_of(groups, view)}\n{bins[0]} bins, {options.count(2000)} skills of each run"
+    plot_boxes(panels, output, title=title, note=_NOTE)
 
 
 def plot_measures_over_bins(names: Sequence[str], output: Path, options: PlotOptions) -> None:
     """The same measures over the number of bins."""
     bins = options.bins or SWEPT_BINS
-    groups, rows = _measured(names, options, bins)
+    groups, view, rows = _measured(names, options, bins)
     panels = []
     for env in envs_of(groups):
         labels = list(_by_label(rows, env, "information"))
@@ -62,10 +66,11 @@ def plot_measures_over_bins(names: Sequence[str], output: Path, options: PlotOpt
             )
             for i, published in enumerate(_MEASURES["published"])
         ])  # fmt: skip
-    plot_bins(panels, output, title=f"{setting_of(groups)}\n{options.count(2000)} skills of each run")
+    title = f"{setting_of(groups, view)}\n{options.count(2000)} skills of each run"
+    plot_bins(panels, output, title=title, note=_NOTE)
 
 
-def _measured(names: Sequence[str], options: PlotOptions, bins: Sequence[int]) -> tuple[list[Group], list[Row]]:
+def _measured(names: Sequence[str], options: PlotOptions, bins: Sequence[int]) -> tuple[list[Group], str, list[Row]]:
     runs = load_runs(skill_runs(names))
     for run in runs:
         if run.skills.prior.discrete:
@@ -74,7 +79,11 @@ def _measured(names: Sequence[str], options: PlotOptions, bins: Sequence[int]) -
     rows = evaluate_skills(
         runs, trajectories=options.count(2000), bins=bins, seed=options.seed, references=False, quiet=options.quiet
     )
-    return group_runs([run.path for run in runs]), [row for row in rows if "intervals" not in row]
+    groups = group_runs([run.path for run in runs])
+    named, view = said_once(groups)
+    labels = {group.label: short.label for group, short in zip(groups, named, strict=True)}
+    single = [row for row in rows if "intervals" not in row]
+    return named, view, [{**row, "method": labels[row["method"]]} for row in single]
 
 
 def _by_label(rows: Sequence[Row], env: str, key: str) -> dict[str, list[float]]:

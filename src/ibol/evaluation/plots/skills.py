@@ -11,12 +11,13 @@ from ibol.errors import IbolError
 from ibol.evaluation.directions import is_located, seen, shared_directions
 from ibol.evaluation.groups import envs_of, group_runs
 from ibol.evaluation.loading import Run, load_run, load_runs
-from ibol.evaluation.plots.common import PlotOptions, is_skills, setting_of, skill_runs
+from ibol.evaluation.plots.common import PlotOptions, is_skills, said_once, setting_of, skill_runs
 from ibol.evaluation.rollouts import LINE, skill_rollouts
+from ibol.figures.common import in_rows
 from ibol.figures.linearizer import TracesPanel, plot_traces
 from ibol.figures.orientation import OrientationPanel, plot_orientations
 from ibol.figures.returns import ReturnsPanel, plot_returns
-from ibol.figures.skills import LOCATION_AXES, SkillPicture, plot_skills
+from ibol.figures.skills import LOCATION_AXES, SkillPicture, plot_skill_rows
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.policy import load_linearizer, load_named
 from ibol.metrics.directions import AXES, Directions
@@ -26,13 +27,13 @@ from ibol.seeding import derive
 from ibol.skills.latents import SHOWN
 from ibol.skills.policy import describe
 
-ROTATION = {"quaternion": (3, 4, 5, 6), "angles": (3, 4, 5)}  # in a state; the last value is the heading's
+ROTATION = {"quaternion": (3, 4, 5, 6), "angles": (3, 4, 5), "yaw": (2,)}  # in a state; the last value is the heading's
 _OWN = 500  # random skills that say along which directions a run is drawn by itself
 EPISODES = 6  # of each of the 8 latents, as the paper's
 
 
 def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) -> None:
-    """Skills as the paper draws them, or the traces of linearizers; a column for each run."""
+    """Skills as the paper draws them, or the traces of linearizers; a column for each run, at most four in a row."""
     with_skills = [name for name in names if is_skills(name)]
     if not with_skills:
         plot_traces([linearizer_traces(name, seed=options.seed) for name in names], output)
@@ -45,17 +46,20 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
         raise IbolError("these skills move in spaces of different dimensions: draw them in pictures of their own")
     eight = SHOWN * EPISODES
     top, bottom = [], []
-    groups = {run.path: group for group in group_runs(paths) for run in group.runs}
+    named, view = said_once(group_runs(paths))
+    groups = {run.path: group for group in named for run in group.runs}
     with WorkProgress(len(paths) * (eight + count), "episodes", options.quiet) as progress:
         runs = load_runs(paths)
         along = shared_directions(runs, trajectories=count, seed=options.seed, progress=progress)
         for run in runs:
             group = groups[run.path]
-            title = f"{group.label} on {group.env}\npreset {group.preset}, seed {run.directory.config['seed']}"
+            title = f"{group.label} on {group.env}, seed {run.directory.config['seed']}"
             shown: dict[str, Any] = {"seed": options.seed, "progress": progress, "along": along.get(run.path)}
             top.append(eight_skills(run, title, **shown))
             bottom.append(random_skills(run, trajectories=count, **shown))
-    plot_skills([*top, *bottom], output, columns=len(paths))
+    pairs = zip(in_rows(top), in_rows(bottom), strict=True)
+    rows = [[top[0], bottom[0]]] if len(paths) == 1 else [row for pair in pairs for row in pair]
+    plot_skill_rows(rows, output, title=setting_of(named, view))
 
 
 def eight_skills(
@@ -65,8 +69,8 @@ def eight_skills(
     along, axes = _directions(run, along, seed)
     shown = skill_rollouts(run, which="eight", trajectories=SHOWN * EPISODES, seed=seed, progress=progress).by_latent()
     shown = seen(shown, along)
-    title = "\n".join(filter(None, [title, f"{shown.distinct} latents, {EPISODES} episodes each"]))
-    return SkillPicture(title, shown.latents, shown.locations, shown.prior, random=False, axes=axes)
+    title = "\n".join(filter(None, [title, f"{shown.distinct} latents, {EPISODES} times each"]))
+    return SkillPicture(title, shown.latents, shown.locations, shown.prior, axes=axes)
 
 
 def random_skills(
@@ -107,7 +111,7 @@ def linearizer_traces(name: str, *, seed: int = 0) -> TracesPanel:
 def plot_return_bars(names: Sequence[str], output: Path, options: PlotOptions) -> None:
     """External returns of random skills, one bar for each run."""
     paths, count = skill_runs(names), options.count(2000)
-    groups, rollouts = group_runs(paths), {}
+    (groups, view), rollouts = said_once(group_runs(paths)), {}
     with WorkProgress(len(paths) * count, "episodes", options.quiet) as progress:
         for path in paths:
             rollouts[path] = skill_rollouts(path, trajectories=count, seed=options.seed, progress=progress)
@@ -119,18 +123,18 @@ def plot_return_bars(names: Sequence[str], output: Path, options: PlotOptions) -
         ]
         for env in envs_of(groups)
     ]
-    plot_returns(rows, output, title=f"External returns of {count} skills of each run\n{setting_of(groups)}")
+    plot_returns(rows, output, title=f"External returns of {count} skills of each run\n{setting_of(groups, view)}")
 
 
 def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -> None:
     """Where the torso points for latents from -4 to 4, and for the linearizer's goals alone from -1 to 1."""
     paths, count = skill_runs(names), options.count(32)
     panels, compared = [], set()
-    groups = group_runs(paths)
+    groups, view = said_once(group_runs(paths))
     labels = {run.path: group.label for group in groups for run in group.runs}
     for run in load_runs(paths):
         skills = run.skills
-        robot = ROBOTS.get(skills.env)
+        robot = skills.env_settings.robot(skills.env)
         if robot is None or robot.rotation not in ROTATION:
             floating = ", ".join(name for name, other in ROBOTS.items() if other.rotation in ROTATION)
             raise IbolError(f"{run.path} is of {skills.env}, but only free robots turn: {floating}")
@@ -148,5 +152,7 @@ def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -
             varied = "goal of the orientation"
             panels.append(OrientationPanel(title, varied, goals[:, dims[-1]], states[:, :, list(dims)]))
     plot_orientations(
-        panels, output, title=f"Torso's x-axis from above, latents from {-LINE:g} to {LINE:g}\n{setting_of(groups)}"
+        panels,
+        output,
+        title=f"Torso's x-axis from above, latents from {-LINE:g} to {LINE:g}\n{setting_of(groups, view)}",
     )

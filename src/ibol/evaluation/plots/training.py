@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ibol import zoo
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.groups import Group, group_runs, only_env
 from ibol.evaluation.loading import load_runs
-from ibol.evaluation.plots.common import PlotOptions, setting_of
+from ibol.evaluation.plots.common import PlotOptions, said_once, setting_of
 from ibol.evaluation.runs import linearizer_coverage
 from ibol.figures.boxes import BoxPanel, plot_boxes
 from ibol.figures.curves import Curve, plot_curves
@@ -42,8 +43,8 @@ def plot_linearizer_rewards(names: Sequence[str], output: Path, options: PlotOpt
 
 def plot_learning_curves(names: Sequence[str], output: Path, options: PlotOptions) -> None:
     """A metric over environment steps or minutes."""
-    groups = group_runs(list(dict.fromkeys(Path(name) for name in names)))
-    env = only_env(groups)
+    groups, view = said_once(group_runs(list(dict.fromkeys(zoo.locate(name) for name in names))))
+    only_env(groups)
     logs = {run.path: list(run.metrics()) for group in groups for run in group.runs}
     numbers = [
         {name for row in rows for name, value in row.items() if isinstance(value, int | float)}
@@ -65,8 +66,8 @@ def plot_learning_curves(names: Sequence[str], output: Path, options: PlotOption
         curves.append(Curve(group.label, points[:, :, 0], points[:, :, 1]))
     xlabel = {"env_steps": "environment steps", "minutes": "minutes"}[options.against]
     metric = find_metric(chosen)
-    title = f"{metric.explanation} on {env}\n{setting_of(groups)}"
-    plot_curves(curves, output, xlabel=xlabel, ylabel=metric.axis, title=title)
+    title = setting_of(groups, view)
+    plot_curves(curves, output, xlabel=xlabel, ylabel=metric.axis, title=title, unit=metric.unit)
 
 
 def _reward_name(group: Group) -> str:
