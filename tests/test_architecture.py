@@ -12,8 +12,9 @@ SOURCE = ROOT / "src" / "ibol"
 # What may be used anywhere, then the rooms in the order of docs/background/architecture.md: a new one is in both.
 ANYWHERE = ["errors", "bounds", "memory", "outside", "trust", "interrupt", "seeding", "gl", "cache"]
 ROOMS = [
-    "zoo", "runs", "envs", "nn", "learners", "presets", "training", "linearizer", "skills", "metrics", "figures",
-    "methods", "downstream", "evaluation", "films", "report", "page", "export", "experiments", "doctor", "tables",
+    "zoo", "robots", "runs", "envs", "nn", "learners", "presets", "training", "linearizer", "skills", "metrics",
+    "figures", "methods", "downstream", "evaluation", "films", "report", "page", "export", "experiments", "doctor",
+    "tables",
     "cli",
 ]  # fmt: skip
 ORDER = [*ANYWHERE, *ROOMS]

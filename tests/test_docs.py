@@ -41,6 +41,7 @@ ILLUSTRATIONS = {
     "ibol plot runs/steps --output steps.png": "test_outside_methods.py does",
     "ibol discover point --method skill_steps.steps --run-dir runs/steps": "test_outside_methods.py does",
     "ibol evaluate runs/steps --trust-method skill_steps.steps": "test_outside_methods.py does",
+    "ibol discover RUN/robot/robot.toml --linearizer RUN": "test_own_robot.py reads such a file",
     "ibol normalize NAME --update": "writes into the package",
     "ibol discover half_cheetah --linearizer RUN": "RUN is a linearizer's",
     "ibol completion bash > ibol-completion.bash": "test_terminal.py does",
@@ -215,6 +216,7 @@ def test_a_page_does_what_it_says(
     monkeypatch.setattr(cache, "directory", lambda name: references)
     for number, file in enumerate(blocks(text, "toml")):
         (tmp_path / f"my-experiment{number or ''}.toml").write_text(file)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "envs.py").write_text(MY_PACKAGE)
     monkeypatch.syspath_prepend(tmp_path)

@@ -131,6 +131,14 @@ runs = [{ method = "ibol", env = "point" }]
     assert list(parsed(text, preset="paper").simulated.values()) == [2000, 2000]
 
 
+def test_captions_say_what_differs_with_this_preset() -> None:
+    text = RUN.replace("runs", 'differs = "All."\ndiffers_fast = "Fast."\ndiffers_smoke = "Smoke."\nruns')
+    said = {preset: parsed(text, preset=preset).entries[0].about.differs for preset in ("fast", "smoke", "paper")}
+    assert said == {"fast": "All. Fast.", "smoke": "All. Smoke.", "paper": "All."}
+    for entry in paper_experiment("paper").entries:
+        assert "fast" not in entry.about.differs
+
+
 def test_runs_that_differ_by_seeds_and_linearizers_are_one_setting() -> None:
     text = """
 [a]
@@ -241,6 +249,7 @@ IMITATION = (
         (RUN.replace("runs", 'figures = ["linearizer-rewards"]\nruns'), "drawn from runs of 'ibol linearize', not of"),
         (RUN.replace("runs", 'figures = ["boxes"]\nruns').replace('"ibol"', '"sac"'), "not of 'ibol sac'"),
         ("title = {}\n" + RUN, "title in own.toml is {}"),
+        (RUN.replace("runs", "differs_fast = 3\nruns"), "differs_fast in .* is 3"),
         (RUN.replace(" }]", ", variant = {} }]"), "variant in .* is {}, but a name"),
         (RUN.replace(" }]", ", preset = [[1]] }]"), r"preset in .* is \[1\], but a name"),
         (RUN.replace('"point"', "{}"), "env in .* is {}, but a name"),

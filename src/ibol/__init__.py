@@ -18,10 +18,11 @@ from ibol.errors import IbolError
 
 if TYPE_CHECKING or not interrupt.is_command_line():  # a command imports what it needs when it needs it
     import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
+    from ibol.envs import OwnRobot as Robot
     from ibol.envs import make
 
 __version__ = "0.2.0"
-__all__ = ["IbolError", "__version__", "load_agent", "load_linearizer", "load_skills", "make"]
+__all__ = ["IbolError", "Robot", "__version__", "load_agent", "load_linearizer", "load_skills", "make"]
 
 if TYPE_CHECKING:
     from ibol.linearizer.policy import Linearizer

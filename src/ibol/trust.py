@@ -63,6 +63,11 @@ def check_env(name: Any, source: Any) -> None:
         raise IbolError(f"the environment in {source} is {name!r}, which is no name of an environment")
     if name in _trusted.get() or is_harmless(name):
         return
+    if name.endswith(".toml"):
+        raise IbolError(
+            f"{source} uses the own robot {name!r}, a file outside of it: if you trust it, say so with --trust-env "
+            f"'{name}' (in Python: trust_env={name!r})"
+        )
     raise IbolError(
         f"{source} uses the environment {name!r}, which is neither ours nor Gymnasium's own, and to make it runs code: "
         f"if you trust it, say so with --trust-env '{name}' (in Python: trust_env={name!r})"
@@ -71,7 +76,7 @@ def check_env(name: Any, source: Any) -> None:
 
 def is_harmless(name: str) -> bool:
     """Whether making the environment runs only code of this package or of Gymnasium; an unknown name makes nothing."""
-    if ":" in name:  # a module to import
+    if ":" in name or name.endswith(".toml"):  # a module to import, or a file to read
         return False
     entry = gymnasium.registry[name].entry_point if name in gymnasium.registry else _OWN[0]
     return isinstance(entry, str) and entry.startswith(_OWN)

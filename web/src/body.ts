@@ -63,6 +63,7 @@ export class Robot implements Body {
     this.dynamics?.draw(random);
     mujoco.mj_resetData(model, data);
     const { qpos, qvel } = data as { qpos: Float64Array; qvel: Float64Array };
+    if (about.start) qpos.set(about.start);
     for (let i = 0; i < qpos.length; i++) qpos[i] += random.uniform(about.qpos_noise);
     for (let i = 0; i < qvel.length; i++) {
       qvel[i] = about.qvel_noise_is_normal ? about.qvel_noise * random.normal() : random.uniform(about.qvel_noise);
@@ -78,6 +79,15 @@ export class Robot implements Body {
     this.dynamics?.draw(null);
     this.mujoco.mj_resetData(this.model, this.data);
     const { qpos, qvel } = this.data as { qpos: Float64Array; qvel: Float64Array };
+    if (this.about.start) qpos.set(this.about.start);
+    if (this.about.shown) {
+      this.about.shown.forEach((value, i) => {
+        if (value < qpos.length) qpos[value] = state[i];
+        else qvel[value - qpos.length] = state[i];
+      });
+      this.begin();
+      return;
+    }
     for (let i = 0; i < qpos.length; i++) qpos[i] = state[i];
     const still = this.about.max_lead === null ? 0 : 6; // velocities of the root that a state with servos lacks
     for (let i = still; i < qvel.length; i++) qvel[i] = state[qpos.length + i - still];
@@ -98,7 +108,8 @@ export class Robot implements Body {
       return Float32Array.of(...qpos, ...qvel.subarray(6), ...this.action, upright);
     }
     const most = this.about.velocity_clip ?? Infinity;
-    return Float32Array.of(...qpos, ...qvel.map((value) => Math.min(Math.max(value, -most), most)));
+    const all = Float32Array.of(...qpos, ...qvel.map((value) => Math.min(Math.max(value, -most), most)));
+    return this.about.shown ? Float32Array.from(this.about.shown, (value) => all[value]) : all;
   }
 
   control(action: ArrayLike<number>): void {
@@ -128,6 +139,10 @@ export class Robot implements Body {
     const { fallen, healthy_height } = this.about;
     const qpos = this.data.qpos as Float64Array;
     if (!qpos.every(Number.isFinite) || this.diverged()) return true;
+    for (const [value, low, high] of this.about.healthy ?? []) {
+      const now = value < qpos.length ? qpos[value] : (this.data.qvel as Float64Array)[value - qpos.length];
+      if (now < (low ?? -Infinity) || now > (high ?? Infinity)) return true;
+    }
     if (healthy_height && (qpos[2] < healthy_height[0] || qpos[2] > healthy_height[1])) return true;
     if (fallen === "upside_down") return qpos[4] ** 2 + qpos[5] ** 2 > 0.5;
     if (fallen === "lying") return Math.abs(qpos[2]) > 1;

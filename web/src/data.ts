@@ -29,6 +29,8 @@ export interface StoredFrame {
   action_sign?: number[][];
   pairs?: [number, number, number][];
   has_angles?: boolean;
+  /** Where the angle of the heading is, if it is not in a quaternion. */
+  heading?: number | null;
 }
 
 export interface StoredSkillPolicy extends StoredNetwork {
@@ -87,6 +89,12 @@ export interface RobotData {
   max_lead: number | null;
   fallen: "upside_down" | "lying" | "tipped" | "never";
   healthy_height: [number, number] | null;
+  /** An episode ends where a value of qpos and qvel (its number) leaves a range; null is no end. */
+  healthy?: [number, number | null, number | null][];
+  /** The qpos that episodes start from; null: the model's own. */
+  start?: number[] | null;
+  /** The values of qpos and qvel that an observation has; null: all. */
+  shown?: number[] | null;
   camera: [number, number, number];
   square: number;
 }

@@ -65,14 +65,15 @@ class GoalFrame implements Frame {
 
   see(state: Float32Array, goal: ArrayLike<number>): Seen {
     const asked = Float64Array.from(goal, (value, i) => value / this.goalStd[i]);
-    const heading = this.stored.has_angles ? state[5] : 2 * Math.atan2(state[6], state[3]);
+    const place = this.stored.heading ?? 5; // of the heading's angle, where it is not in a quaternion
+    const heading = this.stored.has_angles ? state[place] : 2 * Math.atan2(state[6], state[3]);
     const view = this.view(state, asked, heading);
     const inputs = normalised(this.turned(state, view), this.mean, this.std, this.keep, goal.length);
     if (this.stored.has_angles) {
       // Of the heading networks see cosine and sine, in the place of the location.
       inputs[0] = Math.cos(heading + view.turn);
       inputs[1] = Math.sin(heading + view.turn);
-      inputs[5] = 0;
+      inputs[place] = 0;
     }
     this.turned(asked, view).forEach((value, i) => (inputs[state.length + i] = value * this.std[i]));
     const from = this.stored.action_from![view.which];

@@ -29,15 +29,18 @@ def show_zoo(argv: list[str]) -> None:
 
 def envs(argv: list[str]) -> None:
     """`ibol envs`."""
+    from ibol.cli.robot_table import robot_table
     from ibol.tables import envs_table, show
 
     @dataclass(frozen=True)
     class Envs:
+        robot: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")] = ""
+        """The TOML file of an own robot, or a robot's name: what is known of it (default: list all)."""
         all: bool = False
         """Show the Gymnasium ids, too."""
 
-    given = parse(Envs, argv, "envs", "List the environments that come with ibol.")
-    show(envs_table(everything=given.all))
+    given = parse(Envs, argv, "envs", "List the environments that come with ibol, or say what a robot is.")
+    show(robot_table(given.robot) if given.robot else envs_table(everything=given.all))
 
 
 def show_presets(argv: list[str]) -> None:

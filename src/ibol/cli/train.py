@@ -13,7 +13,10 @@ import tyro
 from ibol.bounds import Count, NonNegative
 from ibol.cli.parsing import TrustEnv, TrustMethod, look_here, parse, peek, trusting
 
-_ENV = "A name that 'ibol envs' lists, a Gymnasium id, or module:function that makes a Gymnasium environment."
+_ENV = (
+    "A name that 'ibol envs' lists, the TOML file of an own robot, a Gymnasium id, or module:function that makes a "
+    "Gymnasium environment."
+)
 _KEPT = ("--seed", "--run-dir", "--overwrite", "--quiet")
 
 
@@ -28,7 +31,8 @@ def train_command(
 
     def run_command(argv: list[str]) -> None:
         from ibol import outside, presets
-        from ibol.envs import TASKS
+        from ibol.envs import TASKS, load_robot
+        from ibol.envs.own import is_description
         from ibol.envs.settings import EnvSettings
         from ibol.errors import unknown
         from ibol.training import launch
@@ -80,6 +84,9 @@ def train_command(
         preset = peek(argv, "--preset", presets.DEFAULT)
         env = argv[0] if argv and not argv[0].startswith("-") else ""
         for _ in range(2):
+            if is_description(env):
+                argv = [load_robot(env).name if arg == env else arg for arg in argv]
+                env = next(arg for arg in argv if "@" in arg)
             chosen = variants.get(peek(argv, "--variant"), {})
             part = presets.part_of({flag: peek(argv, f"--{flag}") for flag in ("linearizer", "skills")})
             defaults = presets.build(config_type, name, preset, env, part, chosen)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.bounds import Count, Natural, Positive
-from ibol.envs import TASKS, TaskEnv, sizes
+from ibol.envs import TASKS, TaskEnv, find_task, sizes
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, naming, unknown
-from ibol.learners.normalizer import Normalizer, load_normalizer
+from ibol.learners.normalizer import Normalizer, find_normalizer, load_normalizer
 from ibol.learners.rollout import Act, Trajectories, collect
 from ibol.learners.sac_learner import SACFields
 from ibol.runs import files
@@ -27,6 +27,7 @@ from ibol.training.trainer import TrainingConfig
 
 MACRO_LENGTH = 10  # steps that l_m counts where there is no linearizer to say it
 EVALUATION_SEED = derive(0, "downstream evaluation")  # the same goals for every run
+_TRAJECTORIES = 100  # for the statistics of a robot that ships none
 SKILLS_COPY, SET_COPY = "skills", "imitation.safetensors"
 
 Choose = Callable[[NDArray[np.float32], int], Any]
@@ -70,9 +71,11 @@ class Hierarchy:
     """A task with the skills that are used in it."""
 
     def __init__(self, task: str, env_settings: EnvSettings, config: DownstreamConfig) -> None:
-        if task not in TASKS:
-            raise unknown("task", task, TASKS)
-        self.task, self.env_settings, self.config = TASKS[task], env_settings, config
+        known = find_task(task)
+        if known is None:
+            hint = ", or name a robot that has a location, for the task of reaching one"
+            raise unknown("task", task, TASKS, hint)
+        self.task, self.env_settings, self.config = known, env_settings, config
         self.skills = _find_skills(config.skills, self.task.robot)
         env = self.make_env(1)
         self.robot_dim, self.horizon, self.location_dims = env.robot_dim, env.horizon, env.location_dims
@@ -152,8 +155,9 @@ class Hierarchy:
         """The normaliser at the start."""
         if self.config.normalizer == "ema":
             return Normalizer(self.state_dim)
-        robot = load_normalizer(self.task.robot)
-        assert robot is not None  # our robots' statistics ship
+        linearizer = None if self.skills is None else self.skills.linearizer
+        robot = load_normalizer(self.task.robot) or (linearizer.normalizer if linearizer else None)
+        robot = robot or find_normalizer(self.task.robot, self.env_settings, _TRAJECTORIES, 0)
         mean, std = np.zeros(self.state_dim), np.full(self.state_dim, self.spread)
         mean[: self.robot_dim], std[: self.robot_dim] = robot.mean, robot.std
         mean[list(self.location_dims)], std[list(self.location_dims)] = 0.0, self.spread

@@ -12,17 +12,31 @@ from gymnasium.vector import AutoresetMode
 from ibol.envs.base import BatchedEnv
 from ibol.envs.dkitty import DKittyEnv
 from ibol.envs.gym_env import Factory, GymEnv, find_factory
+from ibol.envs.own import is_description, load_robot, robot_from
 from ibol.envs.point import PointEnv
-from ibol.envs.registry import ENVS, ROBOTS, TASKS, check_options, names
+from ibol.envs.registry import (
+    ENVS,
+    GYMNASIUM,
+    ROBOTS,
+    TASKS,
+    check_options,
+    find_entry,
+    find_robot,
+    find_task,
+    is_native,
+    names,
+)
 from ibol.envs.robot_env import RobotEnv
 from ibol.envs.robots import Robot
 from ibol.envs.single import register_envs
 from ibol.envs.tasks import Task, TaskEnv
 from ibol.errors import IbolError
+from ibol.robots.own import OwnRobot
 
 __all__ = [
-    "ENVS", "ROBOTS", "TASKS", "BatchedEnv", "DKittyEnv", "GymEnv", "PointEnv", "Robot", "RobotEnv", "Task", "TaskEnv",
-    "make", "names", "sizes",
+    "ENVS", "GYMNASIUM", "ROBOTS", "TASKS", "BatchedEnv", "DKittyEnv", "GymEnv", "OwnRobot", "PointEnv",
+    "Robot", "RobotEnv", "Task", "TaskEnv", "find_entry", "find_robot", "find_task",
+    "load_robot", "make", "names", "robot_from", "sizes",
 ]  # fmt: skip
 
 Env = BatchedEnv | GymEnv
@@ -51,7 +65,7 @@ def sizes(env: VectorizedEnv) -> tuple[int, int]:
 
 
 def make(
-    env: str | Factory,
+    env: str | Factory | OwnRobot,
     num_envs: int = 1,
     num_threads: int | None = None,
     seed: int = 0,
@@ -64,8 +78,8 @@ def make(
     """Make `num_envs` copies of an environment as one Gymnasium `VectorEnv`.
 
     Args:
-        env: a name of `ibol.envs.ENVS`, a Gymnasium id, `module:function`, or a function that makes a Gymnasium
-            environment with Box spaces.
+        env: a name of `ibol.envs.ENVS`, the TOML file of an own robot or an `ibol.Robot`, a Gymnasium id,
+            `module:function`, or a function that makes a Gymnasium environment with Box spaces.
         num_envs: how many copies are stepped together.
         num_threads: threads that step a robot's simulations (None: one for each core).
         seed: environment `i` starts from `seed + i`.
@@ -79,10 +93,17 @@ def make(
             `processes=True` to run each copy of an own environment in a process of its own, `env_kwargs={...}`
             for arguments that it is made with. None: not given.
     """
+    if isinstance(env, OwnRobot):
+        env = robot_from(env).name
     if not isinstance(env, str) and not callable(env):
         raise IbolError(f"env is {env!r}, but a name or a function that makes an environment is needed")
-    entry = ENVS.get(env) if isinstance(env, str) else None
+    if is_description(env):
+        env = load_robot(str(env)).name
     given = {name: value for name, value in options.items() if value is not None}
+    entry = find_entry(env) if isinstance(env, str) else None
+    if entry is not None and entry.gymnasium:
+        through_gymnasium = "processes" in given or not is_native(entry, location_dims, given.get("env_kwargs"))
+        entry = None if through_gymnasium else entry
     common: dict[str, Any] = {"num_envs": num_envs, "seed": seed, "horizon": horizon, "autoreset": autoreset}
     if entry is None:
         if isinstance(env, str):
@@ -90,7 +111,10 @@ def make(
         check_options("own environments", given, ["processes", "env_kwargs"])
         return GymEnv(env, location_dims=location_dims or (), **common, **given)
     if location_dims is not None:
-        raise IbolError(f"location_dims are for own environments; those of {entry.name} are fixed")
+        raise IbolError(
+            f"location_dims are for own environments; those of {entry.name} are fixed"
+            + (", in its description" if "@" in entry.name else "")
+        )
     check_options(entry.name, given, entry.options)
     return entry.build(num_threads=num_threads, **common, **given)
 

@@ -3,10 +3,12 @@
 A robot is `_robot(Robot(...))`, with a class of its own where it needs one; a task is `task_entry(Task(...))`.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
+from ibol.envs import gymnasium_robots
 from ibol.envs.base import BatchedEnv
 from ibol.envs.dkitty import DKittyEnv
 from ibol.envs.point import HORIZON, PointEnv
@@ -14,6 +16,7 @@ from ibol.envs.robot_env import RobotEnv
 from ibol.envs.robots import Robot
 from ibol.envs.tasks import GoalEnv, ImitationEnv, Task
 from ibol.errors import unknown
+from ibol.robots.kept import GOAL, KNOWN
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Entry:
     """What it understands besides the arguments that all environments have."""
     robot: Robot | None = None
     """Its robot, with the layout of the state (`num_positions`, `rotation`); the point has none."""
+    gymnasium: bool = False
+    """Whether it is a robot of Gymnasium in a batch; Gymnasium's own environment can be had in its place."""
     task: Task | None = None
     """What is to be done; the observation is then the robot's state, followed by the targets."""
 
@@ -75,6 +80,12 @@ def task_entry(task: Task, body: Entry) -> Entry:
         robot=body.robot,
         task=task,
     )
+
+
+def _gymnasium_entry(name: str) -> Entry:
+    """The entry of a robot of Gymnasium."""
+    made = _robot(gymnasium_robots.ROBOTS[name], options=("env_kwargs",))
+    return replace(made, build=gymnasium_robots.BUILD[name], gymnasium=True)
 
 
 _BODIES = (
@@ -207,6 +218,40 @@ ENVS: dict[str, Entry] = {entry.name: entry for entry in _BODIES} | {
 }
 ROBOTS: dict[str, Robot] = {entry.name: entry.robot for entry in _BODIES if entry.robot is not None}
 TASKS: dict[str, Task] = {entry.name: entry.task for entry in ENVS.values() if entry.task is not None}
+
+
+GYMNASIUM: dict[str, Entry] = {name: _gymnasium_entry(name) for name in gymnasium_robots.ROBOTS}
+"""The robots of Gymnasium that are stepped in a batch, by the ids that they have there."""
+
+
+def find_entry(name: str) -> Entry | None:
+    """The entry of one of our environments, of a robot of Gymnasium, of an own robot that is known, or of the task
+    `NAME_goal` of reaching a location with one of these robots; None for any other environment."""
+    if name in ENVS or name in GYMNASIUM:
+        return ENVS.get(name) or GYMNASIUM[name]
+    if name in KNOWN:
+        return _robot(KNOWN[name])
+    body = find_entry(name.removesuffix(GOAL)) if name.endswith(GOAL) else None
+    if body is None or body.task is not None or body.robot is None or not body.location_dims:
+        return None
+    return task_entry(Task(name, "be at a random place when the episode ends", body.name, body.robot.goal_range), body)
+
+
+def find_robot(name: str) -> Robot | None:
+    """The robot of an environment that `find_entry` finds, if it has one and is not a task."""
+    entry = find_entry(name)
+    return None if entry is None or entry.task is not None else entry.robot
+
+
+def find_task(name: str) -> Task | None:
+    """The task of that name."""
+    entry = find_entry(name)
+    return None if entry is None else entry.task
+
+
+def is_native(entry: Entry, location_dims: tuple[int, ...] | None, env_kwargs: Mapping[str, Any] | None) -> bool:
+    """Whether such a robot of Gymnasium is stepped in a batch: other location and arguments are Gymnasium's to make."""
+    return location_dims is None and set(env_kwargs or {}) <= set(gymnasium_robots.ARGUMENTS)
 
 
 def names() -> list[str]:

@@ -26,6 +26,7 @@ _TRAIL_PIECES = 60  # a longer path is drawn in larger steps: pieces are what ta
 _GOAL = np.array([0.85, 0.15, 0.15])
 _BLUE = np.array([0.15, 0.35, 0.75])
 _PAPER, _GRID = 250, 226  # shades of grey
+_PLANE = mujoco.mjtGeom.mjGEOM_PLANE
 _UPRIGHT = np.eye(3).ravel()
 
 RENDER_MODES = ["rgb_array"]
@@ -101,17 +102,22 @@ class Stage:
         self._free = weakref.finalize(self, _free, self._context, self._mjr)
         self._free.atexit = False  # the library may be gone by then
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._mjr)
-        self._scene = mujoco.MjvScene(self._model, maxgeom=_TRAIL_PIECES + 210)
+        self._scene = mujoco.MjvScene(self._model, maxgeom=_TRAIL_PIECES + 210 + 2 * self._model.ngeom)
         self._options = mujoco.MjvOption()
         self._rect = mujoco.MjrRect(0, 0, width, height)
         self._pixels = np.empty((height, width, 3), np.uint8)
         self._camera = mujoco.MjvCamera()
         self._camera.azimuth, self._camera.elevation, self._camera.distance = robot.camera
-        self._height = 0.5 * float(self._start()[2])
-        self._in_plane = robot.location_dims == (0, 1)
+        self._robot = robot
+        self._shown = [i for i in robot.shown(self._model.nq + self._model.nv) if i < self._model.nq]
+        self._rest = np.array(self._model.qpos0 if robot.start is None else robot.start)
+        self._ground = _floor_height(self._model)
+        self._height = self._ground + 0.5 * (float(self._start()[2]) - self._ground)
         self._trail_width = robot.square / 40
 
     def _start(self) -> NDArray[np.float64]:
+        if self._robot.start is not None:
+            self._data.qpos[:] = self._robot.start
         mujoco.mj_forward(self._model, self._data)
         return self._data.xpos[1]
 
@@ -131,34 +137,41 @@ class Stage:
         return np.flipud(self._pixels).copy()
 
     def _pose(self, state: NDArray[np.floating]) -> None:
-        self._data.qpos[:] = state[: self._model.nq]
+        self._data.qpos[:] = self._rest
+        self._data.qpos[self._shown] = state[: len(self._shown)]
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_comPos(self._model, self._data)
         mujoco.mj_camlight(self._model, self._data)
 
     def _trail(self, states: NDArray[np.floating], colour: Colour) -> None:
-        places = np.concatenate([states[: -1 : 1 + len(states) // _TRAIL_PIECES, :2], states[-1:, :2]])
-        # A robot in a vertical plane has its height as second value.
-        y = places[:, 1] if self._in_plane else np.zeros(len(places))
-        points = np.stack([places[:, 0], y], axis=1).astype(np.float64)
+        points = self._floor_points(np.concatenate([states[: -1 : 1 + len(states) // _TRAIL_PIECES], states[-1:]]))
         for start, end in itertools.pairwise(points):
             self._line(start, end, self._trail_width, colour)
+
+    def _floor_points(self, states: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Where on the floor (T, 2) the robot is, for one that has a location in metres there."""
+        dims = self._robot.location_dims
+        places = np.zeros((len(states), 2))
+        if self._robot.rotation != "none" or len(dims) == 1:
+            # A robot in a vertical plane has its height as second value.
+            places[:, : min(len(dims), 2)] = states[:, list(dims[:2])]
+        return places
 
     def _post(self, state: NDArray[np.floating], goal: NDArray[np.floating], colour: Colour) -> None:
         """A post on a disc, and a thin line that leads there, since the camera stays with the robot."""
         flat = len(goal) == 1
-        start = np.array([state[0], 0.0 if flat else state[1]], np.float64)
+        start = self._floor_points(state[None])[0]
         end = np.array([goal[0], 0.0 if flat else goal[1]], np.float64)
         self._line(start, end, 0.3 * self._trail_width, _GOAL)
         cylinder = mujoco.mjtGeom.mjGEOM_CYLINDER.value
-        self._piece(cylinder, [0.5, 0.01, 0.0], [*end, 0.01], _UPRIGHT, _GOAL)
-        self._piece(cylinder, [0.06, 0.75, 0.0], [*end, 0.75], _UPRIGHT, _GOAL)
-        self._piece(mujoco.mjtGeom.mjGEOM_SPHERE.value, [0.2] * 3, [*end, 1.6], _UPRIGHT, colour)
+        self._piece(cylinder, [0.5, 0.01, 0.0], [*end, self._ground + 0.01], _UPRIGHT, _GOAL)
+        self._piece(cylinder, [0.06, 0.75, 0.0], [*end, self._ground + 0.75], _UPRIGHT, _GOAL)
+        self._piece(mujoco.mjtGeom.mjGEOM_SPHERE.value, [0.2] * 3, [*end, self._ground + 1.6], _UPRIGHT, colour)
 
     def _line(self, start: NDArray[np.float64], end: NDArray[np.float64], width: float, colour: Colour) -> None:
         (x, y), (cos, sin) = (start + end) / 2, _direction(end - start)
         size, turn = [float(np.linalg.norm(end - start)) / 2, width, width / 10], [cos, -sin, 0, sin, cos, 0, 0, 0, 1]
-        self._piece(mujoco.mjtGeom.mjGEOM_BOX.value, size, [x, y, width / 10], turn, colour)
+        self._piece(mujoco.mjtGeom.mjGEOM_BOX.value, size, [x, y, self._ground + width / 10], turn, colour)
 
     def _piece(self, kind: int, size: Any, place: Any, turn: Any, colour: Colour) -> None:
         """Add a solid to the scene."""
@@ -191,6 +204,12 @@ def _direction(line: NDArray[np.float64]) -> NDArray[np.float64]:
     return line / length if length > 0 else np.array([1.0, 0.0])
 
 
+def _floor_height(model: Any) -> float:
+    """The height of the plane that a dressed model has."""
+    planes = np.flatnonzero((model.geom_type == _PLANE.value) & (model.geom_bodyid == 0))
+    return float(model.geom_pos[planes[0], 2]) if len(planes) else 0.0
+
+
 def _dress(spec: Any, square: float, width: int, height: int) -> None:
     """Give a model another floor, sky and light; its physics stays as it is, and is not used here anyway."""
     visual = spec.visual
@@ -213,7 +232,9 @@ def _dress(spec: Any, square: float, width: int, height: int) -> None:
     )  # fmt: skip
     squares = spec.add_material(name="squares", texrepeat=[1 / square] * 2, texuniform=True)
     squares.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "squares"
-    floor = spec.geom("floor")
+    floor = spec.geom("floor") or next((geom for geom in spec.worldbody.geoms if geom.type == _PLANE), None)
+    if floor is None:
+        floor = spec.worldbody.add_geom(type=_PLANE, contype=0, conaffinity=0)
     floor.material, floor.rgba, floor.size = "squares", [1, 1, 1, 1], [0, 0, 1]  # without an end
     for light in list(spec.lights):
         spec.delete(light)

@@ -11,7 +11,7 @@ from mujoco.batch import Batch, SimulationError
 from ibol.bounds import yes_or_no
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
 from ibol.envs.checks import thread_count
-from ibol.envs.robots import Robot, has_fallen, load_model, model_path, quiet_mujoco
+from ibol.envs.robots import Robot, has_fallen, load_model, model_text, quiet_mujoco
 from ibol.errors import IbolError
 
 _DIVERGED = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL)]
@@ -56,7 +56,7 @@ class RobotEnv(BatchedEnv):
         super().__init__(
             robot.name,
             num_envs=num_envs,
-            state_dim=nq + nv + self.extra_dims,
+            state_dim=nq + nv + self.extra_dims - len(robot.hidden),
             action_dim=self.model.nu,
             horizon=robot.horizon if horizon is None else horizon,
             location_dims=robot.location_dims,
@@ -64,38 +64,47 @@ class RobotEnv(BatchedEnv):
             autoreset=autoreset,
         )
         self._nq = nq
+        self._forward = robot.shown(nq + nv)[robot.location_dims[0]] if robot.location_dims else 0
+        """The value of qpos whose velocity is rewarded."""
         self._simulate(threads or 0)
-        self._floats = self.model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
+        self._quaternions = _quaternions(self.model)
+        self._kept = list(robot.shown(nq + nv)) if robot.hidden else None
         if end_when_fallen and robot.fallen == "never":
             raise IbolError(f"end_when_fallen is for robots that fall, and {robot.name} does not")
         self._batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        if robot.start is not None:
+            self._qpos[0] = robot.start
         self._rest = self._batch.state[0].copy()
         low, high = self.control_range()
         self._ctrl_scale, self._ctrl_offset = (high - low) / 2, (high + low) / 2
 
     def control_range(self) -> tuple[Floats, Floats]:
         """The controls that actions -1 and 1 stand for."""
-        low, high = self.model.actuator_ctrlrange.T
+        given = self.robot.control_range
+        low, high = self.model.actuator_ctrlrange.T if given is None else np.array(given).T
         return low, high
 
     def model_file(self) -> tuple[str, float | None]:
         """The model as the text of an MJCF file, and the total mass (kg) that it is to be scaled to, if any."""
-        text = model_path(self.robot).read_text()
-        return re.sub(r'\s+settotalmass="[^"]*"', "", text), self.robot.total_mass
+        return re.sub(r'\s+settotalmass="[^"]*"', "", model_text(self.robot)), self.robot.total_mass
 
     def layout(self) -> list[tuple[str, int]]:
         """Where each value of a state comes from, and which of those it is."""
-        return [("qpos", i) for i in range(self._nq)] + [("qvel", i) for i in range(self.model.nv)]
+        every = [("qpos", i) for i in range(self._nq)] + [("qvel", i) for i in range(self.model.nv)]
+        return every if self._kept is None else [every[i] for i in self._kept]
 
     def _simulate(self, num_threads: int) -> None:
         """Make the simulations, and the views of their states."""
-        self._batch = Batch(self.model, self.num_envs, num_threads)
+        self._batch = self._make_batch(num_threads)
         self._ctrl, self._qpos = self._batch.bind("ctrl"), self._batch.bind("qpos")
         # qpos and qvel lie side by side in the rows, so that one copy makes the observation.
         qpos_start, _ = self._batch._component(mujoco.mjtState.mjSTATE_QPOS)
         qvel_start, _ = self._batch._component(mujoco.mjtState.mjSTATE_QVEL)
         assert qvel_start == qpos_start + self._nq
         self._state = self._batch.state[:, qpos_start : qvel_start + self.model.nv]
+
+    def _make_batch(self, num_threads: int) -> Batch:
+        return Batch(self.model, self.num_envs, num_threads)
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name not in _SIMULATION}
@@ -125,16 +134,20 @@ class RobotEnv(BatchedEnv):
             else:
                 noise[row, nq:] = rng.uniform(-robot.qvel_noise, robot.qvel_noise, nv)
         state = self._state[ids] + noise
-        if self._floats:
-            state[:, 3:7] /= np.linalg.norm(state[:, 3:7], axis=1, keepdims=True)
+        for place in self._quaternions:
+            state[:, place] /= np.linalg.norm(state[:, place], axis=1, keepdims=True)
+        self._place(state, ids)
         self._state[ids] = state
         return self._observation(state, np.zeros((len(ids), self.model.nu)))
+
+    def _place(self, state: Floats, ids: Ints) -> None:
+        """Put what a robot's episodes need besides it into the initial qpos and qvel (len(ids), nq + nv)."""
 
     def _advance(self, actions: Floats, ids: Ints | None) -> tuple[Floats, Floats, Bools, Bools]:
         robot = self.robot
         ctrl = self._controls(actions)
         self._ctrl[:] = ctrl
-        x_before = self._qpos[:, 0].copy()
+        x_before = self._qpos[:, self._forward].copy()
         diverged = np.zeros(self.num_envs, bool)
         # MuJoCo resets a simulation with a bad state by itself and counts it as a warning, but never beyond 1.
         self._batch.warning[:] = 0
@@ -147,16 +160,31 @@ class RobotEnv(BatchedEnv):
         diverged |= self._batch.warning[:, _DIVERGED, 1].any(axis=1)
         if not np.isfinite(obs).all():
             diverged |= ~np.isfinite(obs).all(axis=1)
-        velocity = (self._qpos[:, 0] - x_before) / self.dt
-        reward = robot.forward_weight * velocity + robot.alive_reward
-        reward -= robot.control_cost * np.einsum("ij,ij->i", ctrl, ctrl)
+        reward = self._rewards(x_before, ctrl)
         terminated = np.zeros(self.num_envs, bool)
+        if self.terminate:
+            terminated |= self._unhealthy()
         if robot.healthy_height is not None and self.terminate:
             low, high = robot.healthy_height
             terminated |= (obs[:, 2] < low) | (obs[:, 2] > high)
         if self.end_when_fallen:
             terminated |= has_fallen(robot, obs)
         return obs, reward, terminated, diverged
+
+    def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
+        """The external rewards (N,) of a step from x (N,) with controls (N, m)."""
+        robot = self.robot
+        velocity = (self._qpos[:, self._forward] - x_before) / self.dt
+        reward = robot.forward_weight * velocity + robot.alive_reward
+        reward -= robot.control_cost * np.einsum("ij,ij->i", ctrl, ctrl)
+        return np.asarray(reward)
+
+    def _unhealthy(self) -> Bools:
+        """Which robots (N,) have a value outside of its range."""
+        found = np.zeros(self.num_envs, bool)
+        for value, low, high in self.robot.healthy:
+            found |= ~((self._state[:, value] > low) & (self._state[:, value] < high))
+        return found
 
     def _controls(self, actions: Floats) -> Floats:
         """What the actuators get."""
@@ -167,4 +195,11 @@ class RobotEnv(BatchedEnv):
         clip = self.robot.velocity_clip
         if clip is not None:
             np.clip(state[:, self._nq :], -clip, clip, out=state[:, self._nq :])
-        return state
+        return state if self._kept is None else state[:, self._kept]
+
+
+def _quaternions(model: Any) -> list[slice]:
+    """Where in qpos there are quaternions."""
+    kinds = {mujoco.mjtJoint.mjJNT_FREE.value: 3, mujoco.mjtJoint.mjJNT_BALL.value: 0}
+    starts = [(int(place), kinds.get(int(kind))) for place, kind in zip(model.jnt_qposadr, model.jnt_type, strict=True)]
+    return [slice(place + skip, place + skip + 4) for place, skip in starts if skip is not None]

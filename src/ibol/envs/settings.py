@@ -9,7 +9,8 @@ from gymnasium.vector import AutoresetMode
 
 from ibol import trust
 from ibol.bounds import Count, Natural, NotEmpty, Threads
-from ibol.envs import Env, make, sizes
+from ibol.envs import Env, Robot, find_entry, make, sizes
+from ibol.envs.registry import is_native
 from ibol.errors import IbolError
 from ibol.runs.directory import settings_from_json
 
@@ -54,6 +55,15 @@ class EnvSettings:
             autoreset=AutoresetMode.DISABLED,
             **options,
         )
+
+    def robot(self, env: str) -> Robot | None:
+        """The robot that an environment has with these settings, if it is one of ours or an own one."""
+        entry = find_entry(env)
+        if entry is None or entry.task is not None:
+            return None
+        if entry.gymnasium and not is_native(entry, self.location_dims, self.arguments):
+            return None
+        return entry.robot
 
     def completed(self, other: "EnvSettings") -> "EnvSettings":
         """With another's horizon, location and arguments where these leave them open."""

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.envs.robots import Robot
-
-Blocks = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+from ibol.robots.robot import Blocks, Robot
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,6 @@ def symmetries(robot: Robot, model: Any) -> Symmetries:
     A generator names, for each of a few blocks of the state (position, rotation, joints), where each value comes from:
     counted from 1, negative if its sign changes. Velocities go as their positions do, actions as their joints.
     """
-    actuated = model.jnt_qposadr[model.actuator_trnid[:, 0]]  # the position that each action drives
     exchange_of = _EXCHANGES[robot.rotation]
     generators = [exchange_of(robot.num_positions, g) for g in robot.symmetry_generators]
     n = len(generators[0][0]) if generators else robot.num_positions + model.nv
@@ -47,6 +44,10 @@ def symmetries(robot: Robot, model: Any) -> Symmetries:
             if not any(np.array_equal(made, other) for other in exchanges):
                 exchanges.append(made)
     state = np.stack(exchanges)
+    if not generators:
+        same = np.arange(model.nu)[None]
+        return Symmetries(state[:, 0], state[:, 1].astype(np.float32), same, np.ones_like(same, np.float32))
+    actuated = model.jnt_qposadr[model.actuator_trnid[:, 0]]  # the position that each action drives
     place = {int(position): action for action, position in enumerate(actuated)}
     sources = state[:, 0][:, actuated]
     return Symmetries(
@@ -65,6 +66,13 @@ def _floating_exchange(nq: int, generator: Blocks) -> tuple[NDArray[np.int64], N
     )
 
 
+def _planar_exchange(nq: int, generator: Blocks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Index and sign for a robot in the horizontal plane: x, y, an angle and joints, then their velocities."""
+    position, rotation, joints = generator
+    return _signed(*((block, start) for at in (0, nq) for block, start in
+                     ((position, at), (rotation, at + 2), (joints, at + 3))))  # fmt: skip
+
+
 def _servo_exchange(nq: int, generator: Blocks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Index and sign for D'Kitty: x, y, z, angles and joints, the joints' velocities and actions, uprightness."""
     position, rotation, joints = generator
@@ -80,4 +88,10 @@ def _signed(*blocks: tuple[tuple[int, ...], int]) -> tuple[NDArray[np.int64], ND
     return np.abs(signed) - 1, np.sign(signed)
 
 
-_EXCHANGES = {"pitch": _floating_exchange, "quaternion": _floating_exchange, "angles": _servo_exchange}
+_EXCHANGES = {
+    "pitch": _floating_exchange,
+    "none": _floating_exchange,
+    "quaternion": _floating_exchange,
+    "yaw": _planar_exchange,
+    "angles": _servo_exchange,
+}

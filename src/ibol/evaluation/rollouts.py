@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ibol import cache, memory, zoo
 from ibol.bounds import whole_number
-from ibol.envs import ENVS, TASKS
+from ibol.envs import ENVS, find_task
 from ibol.envs.checks import dimensions
 from ibol.errors import IbolError, unknown
 from ibol.evaluation.loading import LoadedRun, Run, fingerprint_of, fingerprint_of_world, load_run
@@ -234,7 +234,7 @@ def choose_latents(skills: Skills, which: Which, trajectories: int, seed: int) -
 
 def goal_range(skills: Skills) -> float | None:
     """How far from the origin the task `ENV_goal` has goals, if these skills find any."""
-    task = TASKS.get(f"{skills.env}_goal")
+    task = find_task(f"{skills.env}_goal")
     return None if task is None or not skills.finds_goals else task.goal_range
 
 

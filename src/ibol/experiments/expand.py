@@ -18,6 +18,7 @@ from typing import Any, get_origin, get_type_hints
 
 from ibol import bounds, presets, trust, zoo
 from ibol.envs import ENVS, TASKS
+from ibol.envs.own import is_description
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
 from ibol.experiments.cells import SET, Cell
@@ -220,6 +221,10 @@ def _check(config: Any, env_settings: EnvSettings, source: str) -> None:
 
 def _check_env(method: str, env: Any, source: str) -> None:
     """Refuse an environment that there is not; one that is nobody's own needs the user's word."""
+    if is_description(env):
+        raise IbolError(
+            f"{env} in {source} is an own robot, which experiments do not take: train it by single commands"
+        )
     if method == "downstream":
         if env not in TASKS:
             raise unknown("task", str(env), TASKS, f" (in {source})")

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.envs import ROBOTS
 from ibol.evaluation.loading import load_run
 from ibol.evaluation.plots.skills import ROTATION
 from ibol.evaluation.rollouts import skill_rollouts
@@ -23,7 +22,7 @@ def turning(place: Path, *, seed: int = 0) -> Row:
     0 is one direction for all, 1 all directions alike.
     """
     run = load_run(place)
-    robot = ROBOTS.get(run.skills.env)
+    robot = run.skills.env_settings.robot(run.skills.env)
     if robot is None or robot.rotation not in ROTATION:
         return {}
     dims = ROTATION[robot.rotation]

@@ -232,13 +232,17 @@ def _settings(cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:
 
 
 def _about(values: Mapping[str, Any], preset: str, where: str) -> About:
-    known = [*(field.name for field in dataclasses.fields(About)), *_COUNT_KEYS]
+    known = [*(field.name for field in dataclasses.fields(About)), *_COUNT_KEYS, *_DIFFERS_KEYS]
     for name in values:
         if name not in known:
             raise unknown("key", name, [*known, *_RUN_KEYS, *_SHARED_KEYS], f" (in {where})")
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     counts = {name.removeprefix("trajectories_"): given.pop(name) for name in _COUNT_KEYS if name in given}
-    about = About(**given)
+    differs = {name: given.pop(name, "") for name in _DIFFERS_KEYS}
+    for name, value in differs.items():
+        if not isinstance(value, str):
+            raise IbolError(f"{name} in {where} is {value!r:.80}, but text is needed")
+    about = About(**given, differs=" ".join(filter(None, (differs["differs"], differs.get(f"differs_{preset}")))))
     try:
         for count in (about.trajectories, *counts.values()):
             bounds.check(dataclasses.replace(about, trajectories=count))

@@ -82,7 +82,7 @@ def _in_goal_frame(graph: "_Graph", linearizer: Mapping[str, Any]) -> str:
     frame, k = linearizer["frame"], linearizer["goal_dim"]
     asked = graph.add("Div", "goal", graph.constant(frame["goal_std"][:k]))
     direction = graph.unit(graph.column(asked, 0), graph.column(asked, 1))
-    heading = _heading(graph, frame["has_angles"])
+    heading = _heading(graph, frame["heading"])
     # A renaming turns the goal direction and leaves the heading; the one that leaves the least angle is chosen.
     apart = graph.turned(heading, direction, -1)
     cos, sin = (graph.constant(function(frame["angles"])) for function in (np.cos, np.sin))  # (G,)
@@ -94,14 +94,17 @@ def _in_goal_frame(graph: "_Graph", linearizer: Mapping[str, Any]) -> str:
     )
     back = graph.turned(direction, renaming, 1)
     turn = back[0], graph.add("Neg", back[1])
-    half = _half(graph, turn, "observation")
+    half = _half(graph, turn, "observation" if frame["heading"] is None else None)
     view = _View(graph, frame, which, turn, half)
     states = graph.normalized(view.show("observation", len(frame["mean"])), frame)
-    if frame["has_angles"]:  # of the heading networks see cosine and sine, in the place of the location
+    if (
+        place := frame["heading"]
+    ) is not None:  # of the heading networks see cosine and sine, in the place of the location
         seen = graph.turned(heading, turn, 1)
         zero = graph.add("Mul", seen[0], graph.constant(0.0))
         states = graph.add(
-            "Concat", *seen, graph.columns(states, 2, 5), zero, graph.columns(states, 6, None), axis=1
+            "Concat", *seen, *([graph.columns(states, 2, place)] if place > 2 else []), zero,
+            graph.columns(states, place + 1, None), axis=1,
         )  # fmt: skip
     goals = graph.add("Mul", view.show(asked, k), graph.constant(frame["std"][:k]))
     answer = _mode(graph, linearizer, graph.add("Concat", states, goals, axis=1))
@@ -110,17 +113,20 @@ def _in_goal_frame(graph: "_Graph", linearizer: Mapping[str, Any]) -> str:
     return graph.add("Mul", graph.add("GatherElements", answer, order, axis=1), sign)
 
 
-def _heading(graph: "_Graph", has_angles: bool) -> tuple[str, str]:
+def _heading(graph: "_Graph", place: int | None) -> tuple[str, str]:
     """Cosine and sine of the robot's heading, each (B, 1)."""
-    if has_angles:
-        angle = graph.column("observation", 5)
+    if place is not None:
+        angle = graph.column("observation", place)
         return graph.add("Cos", angle), graph.add("Sin", angle)
     half = graph.unit(graph.column("observation", 3), graph.column("observation", 6))
     return graph.turned(half, half, 1)
 
 
-def _half(graph: "_Graph", turn: tuple[str, str], states: str) -> tuple[str, str]:
-    """Cosine and sine of half of a turn, with the sign that makes the first value of a turned quaternion positive."""
+def _half(graph: "_Graph", turn: tuple[str, str], states: str | None) -> tuple[str, str]:
+    """Cosine and sine of half of a turn, with the sign that makes the first value of a turned quaternion positive.
+
+    Without quaternions (no `states`) the sign does not matter.
+    """
     cos, sin = turn
     one, half, zero = (graph.constant(value) for value in (1.0, 0.5, 0.0))
     # The larger of both from a root, the other one from the sine, so that nothing is lost near half a turn.
@@ -129,6 +135,8 @@ def _half(graph: "_Graph", turn: tuple[str, str], states: str) -> tuple[str, str
     other = graph.add("Div", graph.add("Mul", half, sin), larger)
     half_cos = graph.add("Where", is_small, larger, other)
     half_sin = graph.add("Where", is_small, other, larger)
+    if states is None:
+        return half_cos, half_sin
     w, z = graph.column(states, 3), graph.column(states, 6)
     is_negative = graph.add("Less", graph.add("Mul", half_cos, w), graph.add("Mul", half_sin, z))
     sign = graph.add("Where", is_negative, graph.constant(-1.0), one)

@@ -1,5 +1,6 @@
 """What drives a robot besides its networks: names and order of what it sees and does, clock and ends, and its model."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import mujoco
@@ -35,7 +36,9 @@ def _describe_robot(env: RobotEnv) -> dict[str, Any]:
     model, robot = env.model, env.robot
     timestep = float(model.opt.timestep)
     clip = robot.velocity_clip
-    ends = [] if robot.healthy_height is None else [[2, *robot.healthy_height]]
+    ends: list[list[Any]] = [] if robot.healthy_height is None else [[2, *robot.healthy_height]]
+    shown = robot.shown(model.nq + model.nv)
+    ends += [[shown.index(value), *bounded(ends)] for value, *ends in robot.healthy if value in shown]
     if robot.terminates_when_fallen:
         ends.append([len(env.layout()) - 1, 0.95, 1.0])
     return {
@@ -52,6 +55,11 @@ def _describe_robot(env: RobotEnv) -> dict[str, Any]:
         "action": _actions(env),
         "model": {"file": MODEL_FILE, "total_mass": env.model_file()[1]},
     }
+
+
+def bounded(ends: Iterable[float]) -> list[float | None]:
+    """The ends of a range; none where it has no end."""
+    return [None if abs(end) == float("inf") else end for end in ends]
 
 
 def _value(model: Any, source: str, index: int) -> dict[str, Any]:

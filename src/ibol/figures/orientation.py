@@ -29,7 +29,9 @@ class OrientationPanel:
 
 
 def torso_axis(rotations: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The torso's own x-axis seen from above, (..., 2), from quaternions (..., 4) or angles (..., 3)."""
+    """The torso's x-axis seen from above, (..., 2), from quaternions (..., 4), angles (..., 3) or headings (..., 1)."""
+    if rotations.shape[-1] == 1:
+        return np.concatenate([np.cos(rotations), np.sin(rotations)], axis=-1)
     if rotations.shape[-1] == 3:
         x, y, z = np.moveaxis(rotations, -1, 0)
         return np.stack([np.cos(y) * np.cos(z), np.cos(x) * np.sin(z) + np.sin(x) * np.sin(y) * np.cos(z)], axis=-1)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.bounds import whole_number
-from ibol.envs import TaskEnv
+from ibol.envs import Robot, TaskEnv
 from ibol.errors import IbolError
 from ibol.figures.skills import latent_colours
 from ibol.linearizer.policy import load_named
@@ -30,6 +30,8 @@ class Episodes:
     seconds: float  # of one step
     directions: bool = False  # they are the eight directions of a plane, counter-clockwise from the right
     goals: NDArray[np.floating] | None = None  # (N, T + 1, k), where the robot should be
+    robot: Robot | None = None
+    """What is simulated, if it is a robot of ours."""
 
     @property
     def steps(self) -> int:
@@ -108,6 +110,7 @@ def episodes_of(
         seconds=env.dt,
         directions=directions and chosen.shape[1] > 1 and asked_for == EIGHT,
         goals=None if goals is None else goals[:, :shown],
+        robot=getattr(env, "robot", None),
     )
 
 

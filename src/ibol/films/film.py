@@ -13,7 +13,6 @@ from PIL import Image as Pictures
 from PIL import ImageDraw, ImageFont
 
 from ibol.bounds import whole_number
-from ibol.envs import ROBOTS
 from ibol.envs.rendering import Stage
 from ibol.errors import IbolError
 from ibol.films.chart import Chart, Image
@@ -79,7 +78,7 @@ def frame_steps(episodes: Episodes, frames_per_second: float) -> list[int]:
 @contextlib.contextmanager
 def _painter(episodes: Episodes, width: int, height: int) -> Iterator[Draw]:
     """How one tile is drawn: a robot on its stage, anything else as a point that moves."""
-    robot = ROBOTS.get(episodes.env)
+    robot = episodes.robot
     if robot is None:
         chart = _chart(episodes, width, height)
         yield lambda i, step: chart.draw(step, i)
@@ -154,7 +153,7 @@ def _tile(episodes: Episodes, draw: Draw, i: int, step: int, label: str) -> Imag
     where = ", ".join(f"{name} {value:.1f} m" for name, value in zip("xy", place + 0.0, strict=False))
     if episodes.goals is not None:
         where += f", goal {np.linalg.norm(episodes.goals[i, step] - place):.1f} m away"
-    return _framed(draw(i, step), label, where if episodes.env in ROBOTS else "", episodes.colours[i])
+    return _framed(draw(i, step), label, where if episodes.robot is not None else "", episodes.colours[i])
 
 
 def _framed(tile: Image, label: str, below: str = "", colour: np.ndarray | None = None) -> Image:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol.bounds import whole_number
-from ibol.envs import ROBOTS, make
+from ibol.envs import find_robot, make
 from ibol.envs.settings import EnvSettings
 from ibol.runs.checkpoint import BadCheckpoint, check_like
 from ibol.runs.progress import WorkProgress
@@ -103,7 +103,8 @@ def compute_normalizer(
     """
     trajectories, steps = whole_number("trajectories", trajectories), whole_number("steps", steps)
     given = dict(options or {})
-    if env in ROBOTS and not ROBOTS[env].terminates_when_fallen:
+    robot = find_robot(env)
+    if robot is not None and not robot.terminates_when_fallen and given.get("location_dims") is None:
         given["terminate"] = False
     batch = min(trajectories, 500)
     # An own environment cannot be made to ignore termination: it starts anew, and its states count all the same. So

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from ibol import memory
 from ibol.bounds import whole_number
-from ibol.envs import ROBOTS
 from ibol.envs.robots import has_fallen
 from ibol.errors import IbolError
 from ibol.learners.rollout import Trajectories
@@ -80,7 +79,7 @@ def evaluate_linearizer(linearizer: Linearizer, *, seed: int = 0) -> LinearizerE
     goals = np.zeros((len(along), linearizer.goal_dim), np.float32)
     goals[:, list(dims)] = along
     trajectories = linearizer.rollout(goals, seed=seed)
-    robot, fallen = ROBOTS.get(linearizer.env), None
+    robot, fallen = linearizer.env_settings.robot(linearizer.env), None
     if robot is not None and robot.fallen != "never":
         fallen = float(has_fallen(robot, trajectories.states[:, -1]).mean())
     return LinearizerEvaluation(along.astype(np.float32), trajectories, dims, fallen)

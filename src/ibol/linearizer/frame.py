@@ -25,8 +25,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from ibol.envs import ROBOTS
-from ibol.envs.robots import load_model
+from ibol.envs import find_robot
+from ibol.envs.robots import Robot, load_model
 from ibol.envs.symmetry import Symmetries, symmetries
 from ibol.errors import IbolError
 from ibol.learners.normalizer import Normalizer
@@ -34,7 +34,7 @@ from ibol.learners.sac import FeatureMaps
 
 # Values of a state: x, y, z and a quaternion w, x, y, z come first, or angles about x, y, z.
 _W, _X, _Y, _Z = 3, 4, 5, 6
-_HEADING = 5
+_HEADINGS = {"angles": 5, "yaw": 2}  # where the angle about the vertical is, by the rotation of the robot
 
 ToAction = Callable[[Array], Array]
 
@@ -94,7 +94,7 @@ class GoalFrame(eqx.Module):
     # For each of them and each value of a state where it comes from: counted from 1, negative if its sign changes.
     renamings: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     num_positions: int = eqx.field(static=True)
-    has_angles: bool = eqx.field(static=True)  # instead of a quaternion
+    heading: int | None = eqx.field(static=True)  # where its angle is; None: it is in a quaternion
 
     def observe(self, raw: Array, goals: Array) -> tuple[Array, ToAction]:
         """What networks see of raw states (..., n) and goals (..., k), and what makes their output the action."""
@@ -140,18 +140,21 @@ class GoalFrame(eqx.Module):
 
     def _view(self, raw: Array, goals: Array) -> View:
         direction = jnp.arctan2(goals[..., 1] / self.world.std[1], goals[..., 0] / self.world.std[0])
-        heading = raw[..., _HEADING] if self.has_angles else 2 * jnp.arctan2(raw[..., _Z], raw[..., _W])
+        turning = self.heading is not None
+        heading = raw[..., self.heading] if turning else 2 * jnp.arctan2(raw[..., _Z], raw[..., _W])
         # A renaming turns the goal direction and leaves the heading.
         renaming = jnp.argmax(jnp.cos((heading - direction)[..., None] - self.angles), axis=-1)
         turn = -(direction + self.angles[renaming])
+        if turning:
+            return _make_view(renaming, turn, jnp.ones_like(turn))
         sign = jnp.where(jnp.cos(turn / 2) * raw[..., _W] < jnp.sin(turn / 2) * raw[..., _Z], -1.0, 1.0)
         return _make_view(renaming, turn, sign)
 
     def _inputs(self, raw: Array, turned: Array, view: View) -> Array:
         seen = (self._turn(raw, view) - self.mean) / self.std * self.world.keep
-        if self.has_angles:
-            heading = raw[..., _HEADING] + view.turn
-            seen = seen.at[..., 0].set(jnp.cos(heading)).at[..., 1].set(jnp.sin(heading)).at[..., _HEADING].set(0.0)
+        if self.heading is not None:
+            heading = raw[..., self.heading] + view.turn
+            seen = seen.at[..., 0].set(jnp.cos(heading)).at[..., 1].set(jnp.sin(heading)).at[..., self.heading].set(0.0)
         return jnp.concatenate([seen, turned], axis=-1)
 
     def _goals(self, goals: Array, view: View) -> Array:
@@ -167,7 +170,7 @@ class GoalFrame(eqx.Module):
             for which, source in enumerate(others, start=1):  # selecting is faster on a CPU than indexing
                 part = jnp.where(view.renaming == which, _signed(values, source), part)
             parts.append(part)
-        for a, b, half in turning_pairs(self.num_positions, self.has_angles):
+        for a, b, half in turning_pairs(self.num_positions, self.heading):
             if b < k:
                 cos, sin = (view.half_cos, view.half_sin) if half else (view.cos, view.sin)
                 parts[a], parts[b] = cos * parts[a] - sin * parts[b], sin * parts[a] + cos * parts[b]
@@ -201,14 +204,14 @@ def world_frame(normalizer: Normalizer, location_dims: tuple[int, ...]) -> World
     return WorldFrame(jnp.asarray(normalizer.mean, jnp.float32), std, jnp.asarray(keep))
 
 
-def goal_frame(env: str, normalizer: Normalizer) -> GoalFrame:
-    """The view of a robot from its goal."""
-    robot = ROBOTS.get(env)
-    if robot is None or robot.location_dims != (0, 1):
+def goal_frame(env: str, normalizer: Normalizer, robot: Robot | None = None) -> GoalFrame:
+    """The view of a robot from its goal; without one it is that which the environment is known to have."""
+    robot = robot or find_robot(env)
+    if robot is None or not has_goal_frame(robot):
         raise IbolError(f"frame goal needs a robot that moves in the plane, and {env} does not")
     model = load_model(robot)
-    group, num_positions, has_angles = symmetries(robot, model), int(model.nq), robot.rotation == "angles"
-    mean, std = _common_statistics(group, normalizer, turning_pairs(num_positions, has_angles))
+    group, num_positions, heading = symmetries(robot, model), int(model.nq), _HEADINGS.get(robot.rotation)
+    mean, std = _common_statistics(group, normalizer, turning_pairs(num_positions, heading))
     # Where each symmetry takes the x and the y axis.
     x_to, y_to = ((group.state_sign * (group.state_index == axis))[:, :2] for axis in (0, 1))
     sources = group.state_sign.astype(int) * (group.state_index + 1)
@@ -222,14 +225,21 @@ def goal_frame(env: str, normalizer: Normalizer) -> GoalFrame:
         action_sign=jnp.asarray(group.action_sign[turns]),
         renamings=tuple(map(tuple, sources[turns].tolist())),
         num_positions=num_positions,
-        has_angles=has_angles,
+        heading=heading,
     )
 
 
-def turning_pairs(num_positions: int, has_angles: bool) -> list[tuple[int, int, bool]]:
+def has_goal_frame(robot: Robot) -> bool:
+    """Whether a robot moves in the plane and turns in a way that the goal frame knows."""
+    return robot.location_dims == (0, 1) and robot.rotation in ("quaternion", *_HEADINGS)
+
+
+def turning_pairs(num_positions: int, heading: int | None) -> list[tuple[int, int, bool]]:
     """Pairs of values that a turn about the vertical mixes, and whether by half of its angle, as quaternions."""
-    if has_angles:
+    if heading == _HEADINGS["angles"]:
         return [(0, 1, False), (3, 4, False)]
+    if heading is not None:
+        return [(0, 1, False), (num_positions, num_positions + 1, False)]
     return [(0, 1, False), (num_positions, num_positions + 1, False), (_W, _Z, True), (_X, _Y, True)]
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from ibol import bounds, trust
+from ibol import bounds, robots, trust
 from ibol.bounds import Count, Natural, array
-from ibol.envs import ROBOTS, Env
+from ibol.envs import Env
 from ibol.envs.settings import EnvSettings, check_dims, env_settings_of
 from ibol.errors import IbolError, unknown
 from ibol.learners.normalizer import Normalizer
@@ -56,7 +56,7 @@ class LinearizerDescription:
         nested = {**values, "env_settings": env_settings_of(values, where)}
         made = settings_from_json(cls, nested, where)
         check_dims(where, made.state_dim, location_dims=made.location_dims)
-        if made.goal_dim > made.state_dim or (made.frame == "goal" and made.env not in ROBOTS):
+        if made.goal_dim > made.state_dim or (made.frame == "goal" and made.env_settings.robot(made.env) is None):
             raise IbolError(f"{where}: a linearizer of {made.env} cannot have this goal space")
         return made
 
@@ -158,7 +158,7 @@ class Linearizer:
 def find_frame(description: LinearizerDescription, normalizer: Normalizer) -> Frame:
     """How the networks of such a linearizer see its environment."""
     if description.frame == "goal":
-        return goal_frame(description.env, normalizer)
+        return goal_frame(description.env, normalizer, description.env_settings.robot(description.env))
     return world_frame(normalizer, description.location_dims)
 
 
@@ -233,6 +233,7 @@ def describe(header: dict[str, Any], path: Path) -> LinearizerDescription:
     if not isinstance(values, dict):
         raise IbolError(f"{path} holds no linearizer")
     trust.check_env(values.get("env"), path)
+    robots.admit(path.parent, values.get("env"))
     return LinearizerDescription.from_json(values, str(path))
 
 

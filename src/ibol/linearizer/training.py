@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ibol import memory
 from ibol.bounds import Count, Fraction, Natural, NonNegative, Positive
-from ibol.envs import ROBOTS, Env, RobotEnv, sizes
+from ibol.envs import ROBOTS, Env, Robot, RobotEnv, sizes
 from ibol.envs.robots import has_fallen
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
@@ -32,7 +32,7 @@ from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACFields, SACLearner
 from ibol.linearizer.augmentation import symmetry_augmentation
 from ibol.linearizer.evaluation import evaluate_linearizer
-from ibol.linearizer.frame import Frame, seen_transitions
+from ibol.linearizer.frame import Frame, has_goal_frame, seen_transitions
 from ibol.linearizer.policy import POLICY_PREFIX, Linearizer, LinearizerDescription, find_frame, load_linearizer
 from ibol.linearizer.reward import (
     chunk_differences,
@@ -50,6 +50,9 @@ from ibol.training.trainer import Epoch, Trainer, TrainingConfig
 
 ONE_STEP = "one_step_"  # begins the names of the columns for one step, beside those for several
 _REWARD_RATE = 0.01
+# With 'by_seconds', as Ant, Hopper and Humanoid have it: how long a reward counts, how long the first part of a return
+# is, and shorter than what a step is so short that white noise leads nowhere.
+_REWARD_SECONDS, _RETURN_SECONDS, _SHORT_STEP = 2.5, 0.042, 0.02
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,11 @@ class LinearizerConfig(TrainingConfig, SACFields):
     """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate decays to 0."""
     end_when_fallen: bool = False
     """End a training episode, with no value afterwards, when the robot has fallen and cannot move on."""
+    by_seconds: bool = False
+    """Let the discount, the steps of a return (n_step) and the exploration noise follow from the seconds in a step, by
+    the rule that our tuned robots keep, instead of being set."""
+    where_possible: bool = False
+    """Leave out goal frame, symmetries and ends of falls where the robot does not have them, instead of refusing."""
     normalizer_trajectories: Count = 500
     """Trajectories for the fixed observation statistics of an environment that comes without them."""
     evaluate_every: Natural = 10
@@ -118,8 +126,13 @@ class LinearizerTrainer(Trainer):
     normalizer: Normalizer
 
     def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
+        robot = env_settings.robot(env)
+        if config.where_possible:
+            config = possible(config, robot)
+        if config.by_seconds:
+            config = timed(config, env_settings.make(env, 1).dt)
         super().__init__(config, seed)
-        _check(env, config)
+        _check(env, config, robot)
         options = {"end_when_fallen": True} if config.end_when_fallen else {}
         self.env = env_settings.make(env, config.episodes_per_epoch, **options)
         for name, steps in (("macro_length", config.macro_length), ("n_step", config.n_step)):
@@ -264,7 +277,7 @@ class LinearizerTrainer(Trainer):
         states = self.normalizer(trajectories.states)
         held = np.repeat(goals[:, None], mask.shape[1], axis=1)  # (N, T, k)
         ends = trajectories.ends(time_limits=not config.bootstrap_at_time_limit)
-        robot = ROBOTS.get(self.description.env)
+        robot = self.description.env_settings.robot(self.description.env)
         fallen = has_fallen(robot, trajectories.states[:, 1:]) if robot else np.zeros(mask.shape, bool)
         bonus = np.where(fallen, 0.0, config.alive_bonus).astype(np.float32)
         if config.reward == "euclidean":
@@ -398,10 +411,31 @@ def _with_bonus(maps: sac.FeatureMaps, steps: int) -> sac.FeatureMaps:
     return sac.FeatureMaps(maps.which, jnp.broadcast_to(matrices, (steps, *matrices.shape)))
 
 
-def _check(env: str, config: LinearizerConfig) -> None:
+def possible(config: LinearizerConfig, robot: Robot | None) -> LinearizerConfig:
+    """Settings without what this environment does not have."""
+    planar = robot is not None and has_goal_frame(robot)
+    return dataclasses.replace(
+        config,
+        frame=config.frame if planar else "world",
+        symmetric=config.symmetric and robot is not None and bool(robot.symmetry_generators),
+        end_when_fallen=config.end_when_fallen and robot is not None and robot.fallen != "never",
+    )
+
+
+def timed(config: LinearizerConfig, seconds: float) -> LinearizerConfig:
+    """Settings that follow from the seconds in a step."""
+    return dataclasses.replace(
+        config,
+        discount=math.exp(-seconds / _REWARD_SECONDS),
+        n_step=max(1, round(_RETURN_SECONDS / seconds)),
+        noise_color=1.0 if seconds < _SHORT_STEP else 0.0,
+    )
+
+
+def _check(env: str, config: LinearizerConfig, robot: Robot | None) -> None:
     """Settings that do not go together."""
     vector = config.critic == "vector"
-    if config.end_when_fallen and env not in ROBOTS:
+    if config.end_when_fallen and robot is None:
         raise IbolError(f"end_when_fallen is for robots that fall, and {env} does not")
     if config.reward == "euclidean" and (vector or config.relabel or config.frame == "goal"):
         raise IbolError(

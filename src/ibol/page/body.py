@@ -9,7 +9,7 @@ import numpy as np
 from ibol.envs import DKittyEnv, PointEnv, RobotEnv
 from ibol.envs.dkitty import RANGES
 from ibol.envs.point import START_RANGE, STEP_SIZE
-from ibol.envs.robots import model_path
+from ibol.envs.robots import model_text
 from ibol.errors import IbolError
 
 _FIELDS = (
@@ -35,7 +35,7 @@ def body_of(env: Any) -> tuple[dict[str, Any], list[str]]:
     low, high = env.control_range()
     body = {
         "kind": "robot",
-        "xml": model_path(robot).read_text(),
+        "xml": model_text(robot),
         "fields": {name: np.asarray(getattr(env.model, name), np.float64).ravel() for name in _FIELDS},
         "ranges": ranges,
         "frame_skip": robot.frame_skip,
@@ -50,6 +50,9 @@ def body_of(env: Any) -> tuple[dict[str, Any], list[str]]:
         "max_lead": env.max_lead,
         "fallen": robot.fallen,
         "healthy_height": robot.healthy_height,
+        "healthy": [[value, *(None if abs(end) == np.inf else end for end in ends)] for value, *ends in robot.healthy],
+        "start": None if robot.start is None else list(robot.start),
+        "shown": list(robot.shown(env.model.nq + env.model.nv)) if robot.hidden else None,
         "camera": robot.camera,
         "square": robot.square,
     }

@@ -27,7 +27,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ibol import bounds, trust, zoo
+from ibol import bounds, robots, trust, zoo
 from ibol.bounds import Natural
 from ibol.errors import IbolError, unknown
 from ibol.memory import TooLarge
@@ -39,7 +39,7 @@ Made = TypeVar("Made")
 _PACKAGES = ("ibol", "mujoco", "jax", "equinox", "optax", "gymnasium", "numpy")
 _BEGINNING = (".lock", "checkpoints", ".config.json.tmp")  # what a process that was killed at once may leave
 _FILES = ("config.json", "metrics.jsonl", "linearizer.safetensors", "imitation.safetensors", "loggers.json")
-_FOLDERS = ("checkpoints", "pictures", "evaluation", "skills", "tensorboard", "wandb", "mlflow")
+_FOLDERS = ("checkpoints", "pictures", "evaluation", "skills", "tensorboard", "wandb", "mlflow", robots.FOLDER)
 _ANEW = ("wandb",)  # each start makes a folder of its own in it, and nothing that is there is written to
 _CHECKPOINT_NAME = "epoch-{:010d}.safetensors"
 _MOST_CONFIG, _MOST_METRICS = 2**24, 2**30  # bytes, far more than any run needs
@@ -98,6 +98,7 @@ class RunDirectory:
                     else:
                         old.unlink(missing_ok=True)
                 run._checkpoints.mkdir()
+                robots.keep(path, config["env"])
                 run.save_config()
         except OSError as error:
             raise IbolError(f"cannot write to {path}: {error.strerror}; choose another --run-dir") from None
@@ -142,6 +143,7 @@ class RunDirectory:
         if not config["preset"].isprintable():
             raise IbolError(f"the preset in {file} is {config['preset']!r}, which is no name of a preset")
         trust.check_env(config["env"], file)
+        robots.admit(path, config["env"])
         if zoo.is_bundled(path):
             zoo.warn_of_versions(path, config["versions"])
         return cls(path, config)

@@ -71,13 +71,17 @@ def _in_goal_frame(linearizer: Mapping[str, Any], states: Numbers, goals: Number
     frame, k = linearizer["frame"], goals.shape[-1]
     asked = goals / frame["goal_std"][:k]
     direction = np.arctan2(asked[..., 1], asked[..., 0])
-    heading = states[..., 5] if frame["has_angles"] else 2 * np.arctan2(states[..., 6], states[..., 3])
+    place = frame.get("heading", 5)  # of its angle, if it is not in a quaternion
+    heading = states[..., place] if frame["has_angles"] else 2 * np.arctan2(states[..., 6], states[..., 3])
     which = np.cos((heading - direction)[..., None] - frame["angles"]).argmax(axis=-1)
     turn = -(direction + frame["angles"][which])
-    sign = np.where(np.cos(turn / 2) * states[..., 3] < np.sin(turn / 2) * states[..., 6], -1, 1).astype(np.float32)
+    sign = np.ones_like(turn, np.float32)
+    if not frame["has_angles"]:
+        negative = np.cos(turn / 2) * states[..., 3] < np.sin(turn / 2) * states[..., 6]
+        sign = np.where(negative, -1, 1).astype(np.float32)
     seen = (_turned(frame, states, which, turn, sign) - frame["mean"]) / frame["std"] * frame["keep"]
     if frame["has_angles"]:  # of the heading networks see cosine and sine, in the place of the location
-        seen[..., 0], seen[..., 1], seen[..., 5] = np.cos(heading + turn), np.sin(heading + turn), 0.0
+        seen[..., 0], seen[..., 1], seen[..., place] = np.cos(heading + turn), np.sin(heading + turn), 0.0
     turned = _turned(frame, asked, which, turn, sign) * frame["std"][:k]
     answer = _mode(linearizer, np.concatenate([seen, turned], axis=-1))
     moved = np.take_along_axis(answer, np.asarray(frame["action_from"])[which], -1)

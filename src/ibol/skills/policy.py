@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ibol import memory
+from ibol import memory, robots
 from ibol.bounds import Count, Natural, array, path, whole_number, yes_or_no
 from ibol.envs import Env
 from ibol.envs.settings import EnvSettings, check_dims, env_settings_of
@@ -300,6 +300,7 @@ def copy_skills(source: Path, copy: Path) -> None:
     arrays, epoch = run.load_checkpoint(_is_of_skills)
     made = RunDirectory(copy, run.config)
     made.save_checkpoint(epoch, arrays, keep=1)
+    robots.keep(copy, run.config["env"])
     if (run.path / LINEARIZER_FILE).exists():
         files.replace_bytes(files.inside(copy, LINEARIZER_FILE), (run.path / LINEARIZER_FILE).read_bytes())
     made.save_config()

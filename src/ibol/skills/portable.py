@@ -87,8 +87,9 @@ def _frame(frame: Frame) -> dict[str, Any]:
         "action_from": inverse.tolist(),
         "action_sign": np.take_along_axis(np.asarray(frame.action_sign), inverse, -1).astype(int).tolist(),
         # Pairs of values that a turn mixes, and whether by half of its angle.
-        "pairs": [[a, b, int(half)] for a, b, half in turning_pairs(frame.num_positions, frame.has_angles)],
-        "has_angles": frame.has_angles,
+        "pairs": [[a, b, int(half)] for a, b, half in turning_pairs(frame.num_positions, frame.heading)],
+        "has_angles": frame.heading is not None,
+        "heading": frame.heading,  # where its angle is, if it is not in a quaternion
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ibol import presets, zoo
-from ibol.envs import ENVS, make, names, sizes
+from ibol.envs import ENVS, GYMNASIUM, make, names, sizes
 from ibol.evaluation.rows import cell
 from ibol.learners.normalizer import Normalizer
 from ibol.metrics.catalogue import Metric, find_metric
@@ -49,9 +49,14 @@ def envs_table(*, everything: bool = False) -> Sheet:
         size = ("", "", "") if entry.horizon is None else (*map(str, sizes(make(name))), str(entry.horizon))
         location = ", ".join(map(str, entry.location_dims))
         about = [entry.gym_id, entry.summary] if everything else [entry.summary]
-        table.add(name, *size, location, *about, end=name == names()[-1])
+        table.add(name, *size, location, *about, end=name in (names()[-1], [*ENVS][-1]))
+    for name, entry in GYMNASIUM.items():
+        state, action = sizes(make(name))
+        location = ", ".join(map(str, entry.location_dims))
+        about = [name, entry.summary] if everything else [entry.summary]
+        table.add(name, str(state), str(action), str(entry.horizon), location, *about)
     table.notes = [
-        "A Gymnasium id, or module:function that makes a Gymnasium environment, works in their place.",
+        "A Gymnasium id, module:function that makes a Gymnasium environment, or an own robot (a TOML file) works, too.",
         *(
             []
             if everything

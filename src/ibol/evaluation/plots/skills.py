@@ -26,7 +26,7 @@ from ibol.seeding import derive
 from ibol.skills.latents import SHOWN
 from ibol.skills.policy import describe
 
-ROTATION = {"quaternion": (3, 4, 5, 6), "angles": (3, 4, 5)}  # in a state; the last value is the heading's
+ROTATION = {"quaternion": (3, 4, 5, 6), "angles": (3, 4, 5), "yaw": (2,)}  # in a state; the last value is the heading's
 _OWN = 500  # random skills that say along which directions a run is drawn by itself
 EPISODES = 6  # of each of the 8 latents, as the paper's
 
@@ -130,7 +130,7 @@ def plot_orientation(names: Sequence[str], output: Path, options: PlotOptions) -
     labels = {run.path: group.label for group in groups for run in group.runs}
     for run in load_runs(paths):
         skills = run.skills
-        robot = ROBOTS.get(skills.env)
+        robot = skills.env_settings.robot(skills.env)
         if robot is None or robot.rotation not in ROTATION:
             floating = ", ".join(name for name, other in ROBOTS.items() if other.rotation in ROTATION)
             raise IbolError(f"{run.path} is of {skills.env}, but only free robots turn: {floating}")
