@@ -27,7 +27,19 @@ INITIAL = "initial policy"
 """What tables call the policy that a run started from; in rows it is `untrained`."""
 _APART = ("run", "env", "method", "policy", "intervals")
 _IMPORTANT = {
-    "skills": ("neighbour_information", "accuracy", "spread", "coverage", "information", "corrected"),
+    "skills": (
+        "neighbour_information",
+        "accuracy",
+        "spread",
+        "coverage",
+        "information",
+        "corrected",
+        "state_information",
+        "state_accuracy",
+        "state_spread",
+        "state_corrected",
+        "state_explained",
+    ),
     "controllers": ("goal_distance_mean", "untrained_distance", "final_distance", "return_mean", "last_return"),
     "linearizers": ("reach", "shortest_direction", "forward", "backward", "direction_error", "fallen", "coverage"),
     "policies": ("return_mean", "return_std", "random_return_mean", "random_return_std", "length_mean"),
