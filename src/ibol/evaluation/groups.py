@@ -98,6 +98,8 @@ def method_name(run: RunDirectory) -> str:
         name += "-L" if linearized else ""
     elif not linearized and not _moves_by_itself(run.config["env"]):
         name += " without linearizer"
+    if run.config.get("skills", {}).get("location_dims") == []:
+        return name  # there is nothing that some do not see
     return name + _views(settings["encoder_sees"], settings["policy_sees"])
 
 
