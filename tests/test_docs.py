@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -147,7 +148,10 @@ def prepared(line: str, tiny_run: Callable[[str], Path]) -> list[str]:
         if word == "ENV":
             words[number] = "point"
         elif word in ("RUN", "RUN..."):
-            words[number] = str(tiny_run("ant" if "ant_goal" in words else "point"))
+            run = tiny_run("ant" if "ant_goal" in words else "point")
+            words[number] = str(
+                shutil.copytree(run, tempfile.mkdtemp(dir="."), dirs_exist_ok=True) if command == "resume" else run
+            )
         elif word.startswith("runs/") and words[number - 1] != "--run-dir" and not glob.glob(word):
             shutil.copytree(tiny_run("half_cheetah"), word.replace("*", "0"))
     words = [name for word in words for name in (sorted(glob.glob(word)) if "*" in word else [word])]
@@ -157,6 +161,8 @@ def prepared(line: str, tiny_run: Callable[[str], Path]) -> list[str]:
         return [*words, *tiny(words[words.index("--method") + 1] if "--method" in words else "ibol")]
     if command in ("linearize", "sac"):
         return [*words, *tiny(command)]
+    if command == "resume":
+        return [*(word if word != value_of(words, "--epochs") else "3" for word in words), "--quiet"]
     if command == "downstream":  # 'ibol evaluate' wants its evaluations
         return [*words, *tiny(command), "--evaluate-every", "1"]
     return [*words, *QUICK.get(command, "").split()]

@@ -239,7 +239,7 @@ def test_names_with_markup_and_dollars_are_printed_and_drawn_as_they_are(
     for name in ("a[/b] :smile:", "$x^{y$ [red]"):
         run = copy_run(point_skills, Path(name))
         call("evaluate", run, "--trajectories", 8, "--no-references", "--quiet", "--json", f"{name}.json")
-        assert f" {name} " in capsys.readouterr().out
+        assert f"{name} " in capsys.readouterr().out
         assert json.loads(Path(f"{name}.json").read_text())[0]["run"] == name
     ways = np.ones((2, 3, 2), np.float32)
     plot_skills([SkillPicture("$x^{y$", ways[:, 0], ways, Gaussian(2))], Path("a.svg"), title="$\\frac$")

@@ -68,7 +68,7 @@ def test_an_installed_method_is_as_any_other(
     run, scores = tmp_path / "run", tmp_path / "scores.json"
     train = ["discover", "point", "--method", by_entry_point, "--epochs", 10, "--evaluate-every", 0, "--quiet"]
     call(*train, "--sharpness", 2, "--run-dir", run)
-    assert f"next: ibol evaluate {run}\n" in capsys.readouterr().out, "nobody has to be trusted"
+    assert f"next:\n  ibol evaluate {run}\n" in capsys.readouterr().out, "nobody has to be trusted"
     call("resume", run, "--epochs", 20, "--quiet")
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 20
     call("evaluate", run, "--trajectories", 200, "--json", scores, "--quiet")
@@ -81,10 +81,10 @@ def test_an_installed_method_is_as_any_other(
     assert (tmp_path / "steps.png").stat().st_size > 10_000
 
     capsys.readouterr()
-    call("presets", by_entry_point)
+    call("presets", by_entry_point, "--all")
     assert "sharpness" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        call("discover", "point", "--method", by_entry_point, "--help")
+        call("discover", "point", "--method", by_entry_point, "--help-all")
     assert "What the reward is multiplied by" in capsys.readouterr().out
     monkeypatch.chdir(tmp_path)
     (tmp_path / "two.toml").write_text('[two]\nruns = [{ env = "point", method = ["diayn", "steps"] }]')
@@ -106,7 +106,7 @@ def test_a_module_in_the_working_directory_needs_the_users_word_later(
 ) -> None:
     run, word = run_of_a_module, ("--trust-method", MODULE)
     call("resume", run, "--quiet", *word)
-    assert f"next: ibol evaluate run --trust-method {MODULE}" in capsys.readouterr().out
+    assert f"next:\n  ibol evaluate run --trust-method {MODULE}" in capsys.readouterr().out
     sys.modules.pop(MODULE)
     for command in ("resume", "evaluate", "report"):
         assert f"--trust-method '{MODULE}'" in fails(capsys, command, run)

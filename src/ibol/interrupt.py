@@ -3,7 +3,8 @@
 Whoever started this process with a signal ignored (nohup, a shell's background job) finds it ignored here, too.
 """
 
-import os  # nothing that takes long to import: until `end_at_once`, Ctrl-C shows a traceback
+import atexit  # nothing that takes long to import: until `end_at_once`, Ctrl-C shows a traceback
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,8 @@ def end_at_once() -> None:
     """Have Ctrl-C end the process with one line, wherever it is: imports and compilers may swallow an exception."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
+        # While Python takes itself down there is nothing left to stop, and Ctrl-C would kill it without a word.
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 def is_command_line() -> bool:

@@ -244,7 +244,7 @@ class Commands:
         """All cases."""
         self.bases.make(("ibol", "experiment"), workers[0])
         for name, argv in RIGHT.items():
-            self.flags[name] = _flags(workers[0].run(Job("/", str(self.scratch), (*argv, "--help"))).out)
+            self.flags[name] = _flags(workers[0].run(Job("/", str(self.scratch), (*argv, "--help-all"))).out)
         run_cases(self.tally, numbers, workers, self.case)
         return self.tally
 
@@ -296,15 +296,15 @@ class Commands:
 
 def _flags(help_text: str) -> list[tuple[str, str]]:
     """All flags of a help text, with what it calls their values."""
-    found = re.findall(r"^│ (--[a-z0-9-]+)(?:, --no-[a-z0-9-]+)?(?: ([^ ]+|\[INT.*?\]\]))?(?:  | *│$)", help_text, re.M)
-    return [(flag, kind) for flag, kind in found if flag not in ANY_TEXT]
+    found = re.findall(r"^  --(?:\[no-\])?([a-z0-9-]+)(?: ([A-Z]+(?:\.{3})?))?(?:  |$)", help_text, re.M)
+    return [(f"--{flag}", kind) for flag, kind in found if f"--{flag}" not in ANY_TEXT]
 
 
 def _nonsense(flag: str, kind: str, rng: random.Random) -> tuple[str, ...]:
     """Values that this flag cannot have."""
-    if "INT" in kind:
+    if kind.startswith("N") and kind != "NAME":
         return (rng.choice(INTEGERS),)
-    if "FLOAT" in kind:
+    if kind.startswith("X"):
         return (rng.choice([*NUMBERS, *(() if flag in NEGATIVE_ALLOWED else ("-1",))]),)
     if "PATH" in kind:
         return (rng.choice([LONG, DEEP, "/proc/nowhere/x", "grid.toml/x", "nowhere\udcff/x"]),)
