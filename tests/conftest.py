@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 # Before JAX is imported: the tests compile the same functions in many processes, and the next time they run.
@@ -56,6 +57,15 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Episodes are simulated anew, whatever the user's cache has."""
     monkeypatch.setattr(cache, "directory", lambda name: None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_compiled_functions() -> Iterator[None]:
+    """Each compiled function takes some of a process's memory maps, of which Linux allows 65 530: XLA crashes then."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_bytes().splitlines()) > 30_000:
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
