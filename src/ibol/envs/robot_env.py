@@ -11,7 +11,7 @@ from mujoco.batch import Batch, SimulationError
 from ibol.bounds import yes_or_no
 from ibol.envs.base import BatchedEnv, Bools, Floats, Ints
 from ibol.envs.checks import thread_count
-from ibol.envs.robots import Robot, has_fallen, load_model, model_text, quiet_mujoco
+from ibol.envs.robots import Robot, has_fallen, load_model, model_text, quiet_mujoco, untimed_mujoco
 from ibol.errors import IbolError
 
 _DIVERGED = [int(w) for w in (mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL)]
@@ -151,7 +151,7 @@ class RobotEnv(BatchedEnv):
         diverged = np.zeros(self.num_envs, bool)
         # MuJoCo resets a simulation with a bad state by itself and counts it as a warning, but never beyond 1.
         self._batch.warning[:] = 0
-        with quiet_mujoco():
+        with quiet_mujoco(), untimed_mujoco():
             try:
                 self._batch.step(ids, nstep=robot.frame_skip)
             except SimulationError as error:

@@ -9,10 +9,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from ibol.robots.model import quiet_mujoco
+from ibol.robots.model import quiet_mujoco, untimed_mujoco
 from ibol.robots.robot import Robot
 
-__all__ = ["Robot", "has_fallen", "load_model", "model_path", "model_text", "quiet_mujoco"]
+__all__ = ["Robot", "has_fallen", "load_model", "model_path", "model_text", "quiet_mujoco", "untimed_mujoco"]
 
 _MODELS = Path(__file__).parent / "models"
 
