@@ -22,7 +22,8 @@ from typing import Any
 
 from ibol.envs.settings import EnvSettings
 from ibol.linearizer.policy import bundled
-from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
+from ibol.linearizer.settings import LinearizerConfig
+from ibol.linearizer.training import LinearizerTrainer
 from ibol.presets import build
 from ibol.training import launch
 from report import write_json

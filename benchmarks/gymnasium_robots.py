@@ -11,6 +11,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -27,7 +28,8 @@ def contestants(name: str, num_envs: int, workers: int) -> dict[str, tuple[int, 
     batch = ibol.make(name, num_envs, workers)
     actions = np.random.default_rng(0).uniform(-1, 1, (1000, num_envs, batch.action_dim))
     batch.reset(seed=0)
-    theirs = gymnasium.vector.AsyncVectorEnv([lambda: gymnasium.make(name)] * workers)
+    # Spawned, not forked: forked workers would have our MuJoCo, which does not time its functions.
+    theirs = gymnasium.vector.AsyncVectorEnv([partial(gymnasium.make, name)] * workers, context="spawn")
     theirs.reset(seed=0)
     scale = theirs.single_action_space.high
     return {

@@ -14,7 +14,8 @@ from ibol.errors import IbolError
 from ibol.learners import sac
 from ibol.learners.normalizer import find_normalizer
 from ibol.linearizer.frame import GoalFrame, goal_frame, seen_transitions, world_frame
-from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
+from ibol.linearizer.settings import LinearizerConfig
+from ibol.linearizer.training import LinearizerTrainer
 from ibol.presets import build
 
 COUNT = 64

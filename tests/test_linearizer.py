@@ -26,7 +26,8 @@ from ibol.linearizer.reward import (
     sample_goals,
 )
 from ibol.linearizer.rhythm import DISTURBANCE, Rhythms, imitate
-from ibol.linearizer.training import LinearizerConfig, LinearizerTrainer
+from ibol.linearizer.settings import LinearizerConfig
+from ibol.linearizer.training import LinearizerTrainer
 from ibol.metrics.coverage import state_coverage
 from ibol.presets import build
 from ibol.seeding import derive, generator

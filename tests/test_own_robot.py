@@ -23,7 +23,7 @@ from ibol.envs.registry import ROBOTS
 from ibol.envs.symmetry import symmetries
 from ibol.errors import IbolError
 from ibol.linearizer.frame import has_goal_frame
-from ibol.linearizer.training import LinearizerConfig, possible, timed
+from ibol.linearizer.settings import LinearizerConfig, possible, timed
 from ibol.robots import KNOWN, OwnRobot, admit, keep, named
 from ibol.robots.model import check_text
 

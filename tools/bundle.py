@@ -13,7 +13,7 @@ from typing import Any
 from ibol import presets
 from ibol.evaluation.runs import evaluate_runs
 from ibol.linearizer.policy import BUNDLED, load_linearizer
-from ibol.linearizer.training import LinearizerConfig
+from ibol.linearizer.settings import LinearizerConfig
 from ibol.runs.directory import RunDirectory, settings_from_json
 
 LIMIT = 2_000_000  # bytes

@@ -58,10 +58,10 @@ def sample_goals(
 ) -> Floats:
     """Goals in [-1, 1]^dim, each component 2 Beta(b, b) - 1.
 
-    A `location_fraction` of them is uniform on the location and 0 elsewhere; a `sparse_fraction` on one to four
-    dimensions at random, in half of the cases with the location. Such goals ask for one thing at a time.
+    A `location_fraction` of them is 0 except in the location; a `sparse_fraction` except in one to four dimensions at
+    random, in half of the cases with the location. Such goals ask for one thing at a time.
     """
-    goals = rng.uniform(-1, 1, (count, dim)) if beta == 1 else 2 * rng.beta(beta, beta, (count, dim)) - 1
+    goals = _components(rng, (count, dim), beta)
     if sparse_fraction + location_fraction:
         here = [i for i in location_dims if i < dim]
         case = rng.random(count)
@@ -70,5 +70,9 @@ def sample_goals(
         alone = case < location_fraction
         active[alone] = np.isin(np.arange(dim), here)
         few = case < location_fraction + sparse_fraction
-        goals[few] = rng.uniform(-1, 1, (int(few.sum()), dim)) * active[few]
+        goals[few] = _components(rng, (int(few.sum()), dim), beta) * active[few]
     return goals.astype(np.float32)
+
+
+def _components(rng: np.random.Generator, shape: tuple[int, int], beta: float) -> NDArray[np.float64]:
+    return rng.uniform(-1, 1, shape) if beta == 1 else 2 * rng.beta(beta, beta, shape) - 1

@@ -7,9 +7,8 @@ psi(s, g, a), so that Q = <psi, g> (+ the entropy's and the alive bonus's own en
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibol import memory
-from ibol.bounds import Count, Fraction, Natural, NonNegative, Positive
-from ibol.envs import ROBOTS, Env, Robot, RobotEnv, sizes
+from ibol.envs import ROBOTS, Env, RobotEnv, sizes
 from ibol.envs.robots import has_fallen
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError
@@ -29,10 +27,10 @@ from ibol.learners.noise import colored_noise
 from ibol.learners.normalizer import Normalizer, find_normalizer
 from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
-from ibol.learners.sac_learner import SACFields, SACLearner
+from ibol.learners.sac_learner import SACLearner
 from ibol.linearizer.augmentation import symmetry_augmentation
 from ibol.linearizer.evaluation import evaluate_linearizer
-from ibol.linearizer.frame import Frame, has_goal_frame, seen_transitions
+from ibol.linearizer.frame import Frame, seen_transitions
 from ibol.linearizer.policy import POLICY_PREFIX, Linearizer, LinearizerDescription, find_frame, load_linearizer
 from ibol.linearizer.reward import (
     chunk_differences,
@@ -42,80 +40,15 @@ from ibol.linearizer.reward import (
     sample_goals,
 )
 from ibol.linearizer.rhythm import BLUR, DISTURBANCE, Rhythms, imitate
+from ibol.linearizer.settings import LinearizerConfig, check, possible, timed
 from ibol.runs import checkpoint
 from ibol.runs.checkpoint import Arrays
 from ibol.seeding import derive, generator
 from ibol.training.method import Method
-from ibol.training.trainer import Epoch, Trainer, TrainingConfig
+from ibol.training.trainer import Epoch, Trainer
 
 ONE_STEP = "one_step_"  # begins the names of the columns for one step, beside those for several
 _REWARD_RATE = 0.01
-# With 'by_seconds', as Ant, Hopper and Humanoid have it: how long a reward counts, how long the first part of a return
-# is, and shorter than what a step is so short that white noise leads nowhere.
-_REWARD_SECONDS, _RETURN_SECONDS, _SHORT_STEP = 2.5, 0.042, 0.02
-
-
-@dataclass(frozen=True)
-class LinearizerConfig(TrainingConfig, SACFields):
-    """Settings of the linearizer's training; the preset gives the defaults."""
-
-    macro_length: Count = 10
-    """Steps l of a macro step: the reward is the state's movement along the goal over these steps."""
-    reward: Literal["inner_product", "euclidean"] = "inner_product"
-    """The movement along the goal, or (Ant only) HIRO's distance to a relative goal position."""
-    goal_beta: Positive = 1.0
-    """Goals are 2 Beta(b, b) - 1 in each dimension; 1 is uniform."""
-    position_goals: bool = False
-    """Goals for the positions only, without the velocities."""
-    reward_scale: Positive = 1.0
-    """Factor of all rewards; values well above the critic's noise are learned faster."""
-    alive_bonus: float = 0.0
-    """Reward for each step after which the robot has not fallen."""
-    normalize_reward: bool = False
-    """Standardise rewards by a moving average of each epoch's mean and variance (the authors' Ant)."""
-    critic: Literal["scalar", "vector"] = "scalar"
-    """What the critic predicts: the return, or the vector of discounted state differences whose product with the goal
-    is the return."""
-    n_step: Count = 1
-    """Steps of the n-step return, after which the critic's value is added."""
-    one_step_relabels: bool = False
-    """Use several steps only for a transition's own goal, and one for a new goal, for which the later actions were not
-    chosen."""
-    relabel: Fraction = 0.0
-    """Fraction of sampled transitions whose goal is replaced by a new random one."""
-    action_cost: NonNegative = 0.0
-    """Cost of |a|^2 for each step at the last epoch; it grows linearly from 0, so that the robot first learns to run
-    and then to save effort for small goals."""
-    sparse_goals: Fraction = 0.0
-    """Fraction of goals that are 0 except in a few dimensions."""
-    location_goals: Fraction = 0.0
-    """Fraction of goals that are 0 except in the location, as linearizers are measured and mostly used."""
-    symmetric: bool = False
-    """Symmetry augmentation: exchange the robot's limbs at random in the transitions that get a new goal."""
-    frame: Literal["world", "goal"] = "world"
-    """How the networks see a robot that moves in the plane: as it is, or turned so that the goal direction is the x
-    axis and it heads that way as nearly as its symmetries allow."""
-    rhythms: Fraction = 0.0
-    """Fraction of the first epoch's episodes in which the robot moves by a rhythm (an open-loop gait) instead of the
-    policy, with linear decay to 0."""
-    noise_color: NonNegative = 0.0
-    """Exponent of the exploration noise's power spectrum over an episode: 0 is white (each step by itself), 1 pink
-    (Eberhard et al. 2023), whose slow part carries a robot with short steps farther from where it is."""
-    imitation_steps: Natural = 0
-    """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate decays to 0."""
-    end_when_fallen: bool = False
-    """End a training episode, with no value afterwards, when the robot has fallen and cannot move on."""
-    by_seconds: bool = False
-    """Let the discount, the steps of a return (n_step) and the exploration noise follow from the seconds in a step, by
-    the rule that our tuned robots keep, instead of being set."""
-    where_possible: bool = False
-    """Leave out goal frame, symmetries and ends of falls where the robot does not have them, instead of refusing."""
-    normalizer_trajectories: Count = 500
-    """Trajectories for the fixed observation statistics of an environment that comes without them."""
-    evaluate_every: Natural = 10
-    """Epochs between evaluations (distance for goals along the location); 0 never evaluates."""
-    keep_best: bool = False
-    """The run's result is the policy that reached farthest in an evaluation, instead of the last one."""
 
 
 class LinearizerTrainer(Trainer):
@@ -132,7 +65,7 @@ class LinearizerTrainer(Trainer):
         if config.by_seconds:
             config = timed(config, env_settings.make(env, 1).dt)
         super().__init__(config, seed)
-        _check(env, config, robot)
+        check(env, config, robot)
         options = {"end_when_fallen": True} if config.end_when_fallen else {}
         self.env = env_settings.make(env, config.episodes_per_epoch, **options)
         for name, steps in (("macro_length", config.macro_length), ("n_step", config.n_step)):
@@ -196,7 +129,7 @@ class LinearizerTrainer(Trainer):
 
     def run_epoch(self, epoch: int) -> Epoch:
         """Collect one episode for each of a batch of goals, then learn."""
-        goals = self._goals(generator(self.seed, "goals", epoch), self.env.num_envs)
+        goals = self._goals_of_episodes(generator(self.seed, "goals", epoch))
         trajectories = self._explore(goals, epoch)
         transitions, reward = self._transitions(trajectories, goals)
         cost = self.config.action_cost * epoch / self.epochs
@@ -211,6 +144,13 @@ class LinearizerTrainer(Trainer):
         if scores["reach"] > self.best_reach:
             self.best_policy, self.best_reach = self.learner.policy, np.array(scores["reach"])
         return scores
+
+    def _goals_of_episodes(self, rng: np.random.Generator) -> NDArray[np.float32]:
+        """(T, N, k), a goal for each step of each episode."""
+        horizon = self.env.horizon
+        held = self.config.goal_steps or horizon
+        drawn = [self._goals(rng, self.env.num_envs) for _ in range(0, horizon, held)]
+        return np.repeat(drawn, held, axis=0)[:horizon]
 
     def _goals(self, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
         return sample_goals(
@@ -227,16 +167,16 @@ class LinearizerTrainer(Trainer):
         """Episodes of the policy, and in the first of them of rhythms."""
         randomness = jax.random.key(derive(self.seed, "exploration", epoch))
         if self.config.noise_color:
-            shape = (self.env.horizon, len(goals), self.description.action_dim)
+            shape = (*goals.shape[:2], self.description.action_dim)
             rng = generator(self.seed, "exploration", epoch)
             randomness = jnp.asarray(colored_noise(rng, shape, self.config.noise_color))
         rhythms, dims = self.rhythms, list(self.env.location_dims)
-        count = round(self.config.rhythms * linear_decay(0.0, epoch, self.epochs) * len(goals))
+        count = round(self.config.rhythms * linear_decay(0.0, epoch, self.epochs) * goals.shape[1])
         noise = generator(self.seed, "rhythms", epoch)
-        gaits = rhythms.draw(noise, goals[:count, dims]) if rhythms else None
+        gaits = rhythms.draw(noise, goals[0][:count, dims]) if rhythms else None
 
         def act(states: NDArray[np.float32], step: int) -> Any:
-            actions = _sample(self.learner.policy, self.frame, states, goals, randomness, step)
+            actions = _sample(self.learner.policy, self.frame, states, goals[step], randomness, step)
             if rhythms is None or gaits is None:
                 return actions
             noisy = rhythms.actions(gaits, step) + DISTURBANCE * noise.standard_normal((count, actions.shape[1]))
@@ -275,7 +215,7 @@ class LinearizerTrainer(Trainer):
         """The steps that were taken, one row each, and the mean reward of a step."""
         config, mask = self.config, trajectories.mask
         states = self.normalizer(trajectories.states)
-        held = np.repeat(goals[:, None], mask.shape[1], axis=1)  # (N, T, k)
+        held = goals.swapaxes(0, 1)[:, : mask.shape[1]]  # (N, T, k)
         ends = trajectories.ends(time_limits=not config.bootstrap_at_time_limit)
         robot = self.description.env_settings.robot(self.description.env)
         fallen = has_fallen(robot, trajectories.states[:, 1:]) if robot else np.zeros(mask.shape, bool)
@@ -409,45 +349,6 @@ def _with_bonus(maps: sac.FeatureMaps, steps: int) -> sac.FeatureMaps:
     """Maps that leave the last feature, the bonus, as it is; once for each gradient step."""
     matrices = jnp.pad(maps.matrices, ((0, 0), (0, 1), (0, 1))).at[:, -1, -1].set(1.0)
     return sac.FeatureMaps(maps.which, jnp.broadcast_to(matrices, (steps, *matrices.shape)))
-
-
-def possible(config: LinearizerConfig, robot: Robot | None) -> LinearizerConfig:
-    """Settings without what this environment does not have."""
-    planar = robot is not None and has_goal_frame(robot)
-    return dataclasses.replace(
-        config,
-        frame=config.frame if planar else "world",
-        symmetric=config.symmetric and robot is not None and bool(robot.symmetry_generators),
-        end_when_fallen=config.end_when_fallen and robot is not None and robot.fallen != "never",
-    )
-
-
-def timed(config: LinearizerConfig, seconds: float) -> LinearizerConfig:
-    """Settings that follow from the seconds in a step."""
-    return dataclasses.replace(
-        config,
-        discount=math.exp(-seconds / _REWARD_SECONDS),
-        n_step=max(1, round(_RETURN_SECONDS / seconds)),
-        noise_color=1.0 if seconds < _SHORT_STEP else 0.0,
-    )
-
-
-def _check(env: str, config: LinearizerConfig, robot: Robot | None) -> None:
-    """Settings that do not go together."""
-    vector = config.critic == "vector"
-    if config.end_when_fallen and robot is None:
-        raise IbolError(f"end_when_fallen is for robots that fall, and {env} does not")
-    if config.reward == "euclidean" and (vector or config.relabel or config.frame == "goal"):
-        raise IbolError(
-            "the euclidean reward is not linear in the goal: scalar critic, relabel 0 and frame world only; "
-            "--variant euclidean sets them"
-        )
-    if config.normalize_reward and (vector or config.relabel or config.replay_size or config.n_step != 1):
-        raise IbolError("normalize_reward is for the epoch's own steps: scalar critic, no replay, relabel 0, n_step 1")
-    if config.symmetric and not config.relabel:
-        raise IbolError("symmetric exchanges the transitions that get a fresh goal: set relabel above 0")
-    if config.rhythms and not config.symmetric:
-        raise IbolError("rhythms know left from right by the robot's symmetries: add symmetric")
 
 
 def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) -> int:

@@ -1,0 +1,119 @@
+"""Robots that nobody tuned, from nothing to skills: the commands of docs/guides/own-robot.md, timed and measured.
+
+    python benchmarks/own_robots.py Walker2d-v5 examples/robots/inchworm.toml --seeds 0 1 --dir DIR
+
+For each robot and seed: a linearizer, then skills of each method on it, all with `fast` as it stands; the linearizer's
+reach and the skills next to the initial and a random policy; pictures, a film and a page in DIR. What is in DIR
+already is resumed or kept. Rows go to `results/own_robots.json`, in the place of older ones of the same robot and seed;
+several of these commands can run side by side.
+"""
+
+import argparse
+import fcntl
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ibol.evaluation.skills import evaluate_skills
+from ibol.linearizer.evaluation import evaluate_linearizer
+from ibol.linearizer.policy import load_linearizer
+from ibol.runs.directory import RunDirectory
+from report import write_json
+
+RESULTS = Path(__file__).parent / "results" / "own_robots.json"
+MEASURED = (
+    "neighbour_information", "accuracy", "spread", "distance", "lowest", "highest", "smallest_sector", "coverage",
+)  # fmt: skip
+
+
+def ibol(*words: str) -> float:
+    """Run a command as a user does; the minutes that it took."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "ibol", *words], check=True)
+    return round((time.perf_counter() - began) / 60, 2)
+
+
+def trained(words: list[str], path: Path) -> RunDirectory:
+    """A run that is trained to its end."""
+    ibol(*(["resume", str(path)] if path.exists() else [*words, "--run-dir", str(path)]))
+    return RunDirectory.open(path)
+
+
+def about(run: RunDirectory, words: list[str]) -> dict[str, Any]:
+    """What a run was started with and what it took; of a resumed one, too."""
+    logged = list(run.metrics())
+    return {
+        "command": " ".join(["ibol", *words]),
+        "epochs": int(logged[-1]["epoch"]),
+        "env_steps": int(logged[-1]["env_steps"]),
+        "training_minutes": round(sum(row["time/epoch_seconds"] for row in logged) / 60, 1),
+    }
+
+
+def linearizer_row(robot: str, seed: int, horizon: list[str], path: Path) -> dict[str, Any]:
+    """A linearizer, measured in fresh episodes."""
+    words = ["linearize", robot, *horizon, "--seed", str(seed)]
+    run = trained(words, path)
+    measured = evaluate_linearizer(load_linearizer(path), seed=seed + 1).scalars()
+    return {**about(run, words), **{name: round(value, 3) for name, value in measured.items()}}
+
+
+def skills_rows(robot: str, method: str, seed: int, linearizer: Path, path: Path, trajectories: int) -> dict[str, Any]:
+    """Skills of a method on that linearizer, beside the initial and a random policy."""
+    words = ["discover", robot, "--method", method, "--linearizer", str(linearizer), "--seed", str(seed)]
+    run = trained(words, path)
+    words[words.index(str(linearizer))] = linearizer.name
+    rows = {
+        row["policy"]: {name: round(float(row[name]), 3) for name in MEASURED if name in row}
+        for row in evaluate_skills([path], trajectories=trajectories, quiet=True)
+    }
+    return {**about(run, words), "trajectories": trajectories, "scores": rows}
+
+
+def pictures(path: Path) -> dict[str, float]:
+    """A figure, a film and a page of a run, and the minutes that each took."""
+    return {
+        "plot_minutes": ibol("plot", str(path), "--trajectories", "300", "--output", f"{path}.png"),
+        "video_minutes": ibol("video", str(path), "--output", f"{path}.mp4"),
+        "page_minutes": ibol("page", str(path), "--output", f"{path}.html"),
+    }
+
+
+def keep(row: dict[str, Any]) -> None:
+    """Put a row into the file, in the place of the one that it replaces."""
+    with open(RESULTS.parent / ".own_robots.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
+        rest = [old for old in known if (old["robot"], old["seed"]) != (row["robot"], row["seed"])]
+        rows = sorted([*rest, row], key=lambda one: (one["robot"], one["seed"]))
+        write_json(str(RESULTS), {"preset": "fast"}, ("ibol", "mujoco", "jax", "numpy"), rows)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("robots", nargs="+", help="TOML files of own robots, or ids of Gymnasium's")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    parser.add_argument("--methods", nargs="*", default=["ibol", "diayn"])
+    parser.add_argument("--horizon", help="steps in an episode (default: the robot's own)")
+    parser.add_argument("--trajectories", type=int, default=1000)
+    parser.add_argument("--dir", type=Path, required=True, help="where the runs are kept")
+    given = parser.parse_args()
+    given.dir.mkdir(parents=True, exist_ok=True)
+    horizon = ["--horizon", given.horizon] if given.horizon else []
+    for robot in given.robots:
+        for seed in given.seeds:
+            name, linearizer = Path(robot).stem, given.dir / f"{Path(robot).stem}-linearizer-{seed}"
+            row = {"robot": name, "seed": seed, "linearizer": linearizer_row(robot, seed, horizon, linearizer)}
+            keep(row)
+            for method in given.methods:
+                path = given.dir / f"{name}-{method}-{seed}"
+                row[method] = skills_rows(robot, method, seed, linearizer, path, given.trajectories) | pictures(path)
+                keep(row)
+
+
+if __name__ == "__main__":
+    main()
