@@ -27,8 +27,6 @@ class LinearizerConfig(TrainingConfig, SACFields):
     """The movement along the goal, or (Ant only) HIRO's distance to a relative goal position."""
     goal_beta: Positive = 1.0
     """Goals are 2 Beta(b, b) - 1 in each dimension; 1 is uniform."""
-    goal_steps: Natural = 0
-    """Steps after which an episode gets another goal; 0 keeps one for the whole episode."""
     position_goals: bool = False
     """Goals for the positions only, without the velocities."""
     reward_scale: Positive = 1.0
@@ -117,12 +115,5 @@ def check(env: str, config: LinearizerConfig, robot: Robot | None) -> None:
         raise IbolError("normalize_reward is for the epoch's own steps: scalar critic, no replay, relabel 0, n_step 1")
     if config.symmetric and not config.relabel:
         raise IbolError("symmetric exchanges the transitions that get a fresh goal: set relabel above 0")
-    if config.goal_steps % config.macro_length:
-        raise IbolError(
-            f"goal_steps is {config.goal_steps}, but macro steps keep their goal: take a multiple of "
-            f"{config.macro_length}, or 0"
-        )
-    if config.rhythms and config.goal_steps:
-        raise IbolError("rhythms keep their direction for an episode: set goal_steps to 0")
     if config.rhythms and not config.symmetric:
         raise IbolError("rhythms know left from right by the robot's symmetries: add symmetric")

@@ -129,7 +129,7 @@ class LinearizerTrainer(Trainer):
 
     def run_epoch(self, epoch: int) -> Epoch:
         """Collect one episode for each of a batch of goals, then learn."""
-        goals = self._goals_of_episodes(generator(self.seed, "goals", epoch))
+        goals = self._goals(generator(self.seed, "goals", epoch), self.env.num_envs)
         trajectories = self._explore(goals, epoch)
         transitions, reward = self._transitions(trajectories, goals)
         cost = self.config.action_cost * epoch / self.epochs
@@ -144,13 +144,6 @@ class LinearizerTrainer(Trainer):
         if scores["reach"] > self.best_reach:
             self.best_policy, self.best_reach = self.learner.policy, np.array(scores["reach"])
         return scores
-
-    def _goals_of_episodes(self, rng: np.random.Generator) -> NDArray[np.float32]:
-        """(T, N, k), a goal for each step of each episode."""
-        horizon = self.env.horizon
-        held = self.config.goal_steps or horizon
-        drawn = [self._goals(rng, self.env.num_envs) for _ in range(0, horizon, held)]
-        return np.repeat(drawn, held, axis=0)[:horizon]
 
     def _goals(self, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
         return sample_goals(
@@ -167,16 +160,16 @@ class LinearizerTrainer(Trainer):
         """Episodes of the policy, and in the first of them of rhythms."""
         randomness = jax.random.key(derive(self.seed, "exploration", epoch))
         if self.config.noise_color:
-            shape = (*goals.shape[:2], self.description.action_dim)
+            shape = (self.env.horizon, len(goals), self.description.action_dim)
             rng = generator(self.seed, "exploration", epoch)
             randomness = jnp.asarray(colored_noise(rng, shape, self.config.noise_color))
         rhythms, dims = self.rhythms, list(self.env.location_dims)
-        count = round(self.config.rhythms * linear_decay(0.0, epoch, self.epochs) * goals.shape[1])
+        count = round(self.config.rhythms * linear_decay(0.0, epoch, self.epochs) * len(goals))
         noise = generator(self.seed, "rhythms", epoch)
-        gaits = rhythms.draw(noise, goals[0][:count, dims]) if rhythms else None
+        gaits = rhythms.draw(noise, goals[:count, dims]) if rhythms else None
 
         def act(states: NDArray[np.float32], step: int) -> Any:
-            actions = _sample(self.learner.policy, self.frame, states, goals[step], randomness, step)
+            actions = _sample(self.learner.policy, self.frame, states, goals, randomness, step)
             if rhythms is None or gaits is None:
                 return actions
             noisy = rhythms.actions(gaits, step) + DISTURBANCE * noise.standard_normal((count, actions.shape[1]))
@@ -215,7 +208,7 @@ class LinearizerTrainer(Trainer):
         """The steps that were taken, one row each, and the mean reward of a step."""
         config, mask = self.config, trajectories.mask
         states = self.normalizer(trajectories.states)
-        held = goals.swapaxes(0, 1)[:, : mask.shape[1]]  # (N, T, k)
+        held = np.repeat(goals[:, None], mask.shape[1], axis=1)  # (N, T, k)
         ends = trajectories.ends(time_limits=not config.bootstrap_at_time_limit)
         robot = self.description.env_settings.robot(self.description.env)
         fallen = has_fallen(robot, trajectories.states[:, 1:]) if robot else np.zeros(mask.shape, bool)
