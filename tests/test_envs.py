@@ -16,7 +16,7 @@ import ibol
 from ibol import IbolError
 from ibol.envs import ENVS, ROBOTS, TASKS, make, names
 from ibol.envs.rendering import Renderer
-from ibol.envs.robots import has_fallen, load_model, quiet_mujoco
+from ibol.envs.robots import has_fallen, load_model, quiet_mujoco, untimed_mujoco
 from ibol.envs.single import SingleEnv
 from ibol.envs.symmetry import symmetries
 from ibol.gl import find_backend
@@ -530,6 +530,18 @@ def test_mujoco_writes_no_log_and_no_warning(tmp_path, monkeypatch, capfd):
     assert env.divergences.tolist() == [1, 0]
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr() == ("", "")
+
+
+def test_steps_do_not_ask_for_the_time_and_give_mujocos_clock_back():
+    env = ibol.make("ant", num_envs=1)
+    env.reset(seed=0)
+    data = mujoco.MjData(env.model)
+    with untimed_mujoco():
+        mujoco.mj_step(env.model, data)
+        assert data.timer[mujoco.mjtTimer.mjTIMER_STEP].duration == 0
+    env.step(np.zeros((1, 8)))
+    mujoco.mj_step(env.model, data)
+    assert data.timer[mujoco.mjtTimer.mjTIMER_STEP].duration > 0
 
 
 def test_quiet_mujoco_gives_the_callers_settings_back():
