@@ -53,19 +53,18 @@ def about(run: RunDirectory, words: list[str]) -> dict[str, Any]:
     }
 
 
-def linearizer_row(robot: str, seed: int, horizon: list[str], path: Path) -> dict[str, Any]:
+def linearizer_row(robot: str, seed: int, path: Path) -> dict[str, Any]:
     """A linearizer, measured in fresh episodes."""
-    words = ["linearize", robot, *horizon, "--seed", str(seed)]
+    words = ["linearize", robot, "--seed", str(seed)]
     run = trained(words, path)
     measured = evaluate_linearizer(load_linearizer(path), seed=seed + 1).scalars()
     return {**about(run, words), **{name: round(value, 3) for name, value in measured.items()}}
 
 
-def skills_rows(robot: str, method: str, seed: int, linearizer: Path, path: Path, trajectories: int) -> dict[str, Any]:
+def skills_row(words: list[str], linearizer: Path, path: Path, trajectories: int) -> dict[str, Any]:
     """Skills of a method on that linearizer, beside the initial and a random policy."""
-    words = ["discover", robot, "--method", method, "--linearizer", str(linearizer), "--seed", str(seed)]
-    run = trained(words, path)
-    words[words.index(str(linearizer))] = linearizer.name
+    run = trained([*words, "--linearizer", str(linearizer)], path)
+    words = [*words, "--linearizer", linearizer.name]
     rows = {
         row["policy"]: {name: round(float(row[name]), 3) for name in MEASURED if name in row}
         for row in evaluate_skills([path], trajectories=trajectories, quiet=True)
@@ -98,7 +97,7 @@ def main() -> None:
     parser.add_argument("robots", nargs="+", help="TOML files of own robots, or ids of Gymnasium's")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--methods", nargs="*", default=["ibol", "diayn"])
-    parser.add_argument("--horizon", help="steps in an episode (default: the robot's own)")
+    parser.add_argument("--horizon", help="steps in an episode of skills (default: the linearizer's)")
     parser.add_argument("--trajectories", type=int, default=1000)
     parser.add_argument("--dir", type=Path, required=True, help="where the runs are kept")
     given = parser.parse_args()
@@ -107,11 +106,12 @@ def main() -> None:
     for robot in given.robots:
         for seed in given.seeds:
             name, linearizer = Path(robot).stem, given.dir / f"{Path(robot).stem}-linearizer-{seed}"
-            row = {"robot": name, "seed": seed, "linearizer": linearizer_row(robot, seed, horizon, linearizer)}
+            row = {"robot": name, "seed": seed, "linearizer": linearizer_row(robot, seed, linearizer)}
             keep(row)
             for method in given.methods:
                 path = given.dir / f"{name}-{method}-{seed}"
-                row[method] = skills_rows(robot, method, seed, linearizer, path, given.trajectories) | pictures(path)
+                words = ["discover", robot, "--method", method, *horizon, "--seed", str(seed)]
+                row[method] = skills_row(words, linearizer, path, given.trajectories) | pictures(path)
                 keep(row)
 
 
