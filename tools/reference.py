@@ -150,7 +150,8 @@ def _settings(method: str) -> str:
     ]
     text = f"## {method}\n\n" + table(["flag", *columns, "what it is"], rows)
     if differ:
-        text += "\nWhere an environment has other values:\n\n" + table(["where", "preset", "settings", "status"], differ)
+        text += "\nWhere an environment has other values:\n\n"
+        text += table(["where", "preset", "settings", "status"], differ)
     return text
 
 
