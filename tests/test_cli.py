@@ -63,8 +63,8 @@ def test_wrong_names_get_the_list_and_the_nearest(capsys: pytest.CaptureFixture[
 
 def test_wrong_values_are_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "--learning-rate" in fails(capsys, "sac", "point", "--learning-rate", "fast")
-    assert "holds no run" in fails(capsys, "resume", tmp_path)
-    assert "holds no run" in fails(capsys, "evaluate", tmp_path)
+    assert "is not a run" in fails(capsys, "resume", tmp_path)
+    assert "is not a run" in fails(capsys, "evaluate", tmp_path)
     assert "at least one run" in fails(capsys, "evaluate")
     assert "horizon is 0" in fails(capsys, "sac", "point", "--horizon", 0, "--run-dir", tmp_path / "a")
     said = fails(capsys, "sac", "point", "--batch-size", 0, "--run-dir", tmp_path / "b")
@@ -251,7 +251,7 @@ def test_a_linearizer_is_drawn_and_its_picture_is_not_overwritten(
     assert "exists: choose another --output" in fails(capsys, "plot", run, "--output", picture)
     assert "could not write" in fails(capsys, "plot", run, "--output", tmp_path / "traces.docx")
     assert "at least one run" in fails(capsys, "plot", "--output", tmp_path / "b.png")
-    assert "nobody holds no run" in fails(capsys, "plot", "nobody", "--output", tmp_path / "b.png")
+    assert "nobody is not a run" in fails(capsys, "plot", "nobody", "--output", tmp_path / "b.png")
     call("linearize", "half_cheetah", "--preset", "smoke", "--epochs", 1, "--run-dir", tmp_path / "c", "--quiet")
     call("plot", tmp_path / "c", "--output", tmp_path / "c.svg")
     assert b"<svg" in (tmp_path / "c.svg").read_bytes()

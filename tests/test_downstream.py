@@ -295,7 +295,7 @@ def test_the_imitation_set_is_decided_by_its_seed_and_says_what_made_it(
 def test_wrong_calls_are_explained(steering: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start = ("downstream", "point_goal", "--preset", "smoke", "--run-dir", tmp_path / "run")
     assert "--skills RUN, or give --skills none" in fails(capsys, *start)
-    assert "holds no run" in fails(capsys, *start, "--skills", tmp_path)
+    assert "is not a run" in fails(capsys, *start, "--skills", tmp_path)
     assert "did you mean 'ant_goal'" in fails(capsys, "downstream", "ant_gaol", "--skills", "none")
     assert "unknown task 'point'" in fails(capsys, "downstream", "point", "--skills", "none")
     assert "this task is for ant" in fails(capsys, "downstream", "ant_goal", "--skills", steering)

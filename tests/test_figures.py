@@ -184,7 +184,7 @@ def test_the_torsos_axis_follows_from_the_quaternion() -> None:
 def test_runs_that_do_not_fit_the_figure(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     some, lin, out = runs / "ibol-0", runs / "lin-1", tmp_path / "no.png"
     for figure in ("boxes", "bins", "returns", "orientation"):
-        assert "holds no skills" in refusal(capsys, figure, [some, lin], out, *FEW)
+        assert "has no skills" in refusal(capsys, figure, [some, lin], out, *FEW)
     assert "only free robots turn: ant, humanoid, dkitty" in refusal(capsys, "orientation", [some], out, *FEW)
     assert "no run of 'ibol linearize'" in refusal(capsys, "linearizer-rewards", [lin, some], out, *FEW)
     assert "unknown metric 'epsode_length': did you mean 'episode_length'" in refusal(

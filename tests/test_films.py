@@ -116,7 +116,7 @@ def test_wrong_calls_are_explained(run: Path, tmp_path: Path, capsys: pytest.Cap
     assert "no directory" in fails(capsys, "video", run, "--output", tmp_path / "none" / "a.mp4")
     assert "at least 1 is needed" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--steps", 0)
     assert "such as" in fails(capsys, "video", run, "--output", tmp_path / "a.mp4", "--latents", "north")
-    assert "nothing holds no run" in fails(capsys, "video", "nothing", "--output", tmp_path / "a.mp4")
+    assert "nothing is not a run" in fails(capsys, "video", "nothing", "--output", tmp_path / "a.mp4")
     assert list(tmp_path.iterdir()) == []
 
 

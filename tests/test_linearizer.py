@@ -296,7 +296,7 @@ def test_a_run_and_a_file_give_the_same_linearizer(tmp_path: Path, capsys: pytes
 def test_unknown_linearizers_are_explained(tmp_path: Path) -> None:
     with pytest.raises(IbolError, match="unknown linearizer 'cheeta'"):
         load_linearizer("cheeta")
-    with pytest.raises(IbolError, match="holds no run"):
+    with pytest.raises(IbolError, match="is not a run"):
         load_linearizer(tmp_path)
     main(["sac", "point", "--preset", "smoke", "--run-dir", str(tmp_path / "sac"), "--quiet", "--epochs", "1"])
     with pytest.raises(IbolError, match="is a run of 'ibol sac'"):

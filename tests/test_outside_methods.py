@@ -178,7 +178,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
         "derive them from DiscoveryConfig",
     ),
     "no presets": ("method.toml", None, "has no presets"),
-    "no TOML": ("method.toml", "= 3", "are no TOML"),
+    "no TOML": ("method.toml", "= 3", "are not valid TOML"),
     "no text": ("method.toml", b"\xff\xfe\xff", "are not UTF-8 text"),
     "no parts": ("method.toml", "[fast]\nepochs = 3", "'fast' without parts"),
     "no fast": ("method.toml", "[quick.all]\nepochs = 3", r"lack the table [fast.all]"),

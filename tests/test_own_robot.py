@@ -212,7 +212,7 @@ EXPLODING = CART.replace('damping="0.1"', 'stiffness="-1e9" springref="1"')
          '<geom size="0.1"/></body></worldbody>'), {}, r"has a free joint, ball, that is not at its root: say where"),
         (CART, {"location": ["y"]}, r"unknown joint 'y'"),
         (CART, {"location": [9]}, r"location is \[9\], but different numbers from 0 to 5"),
-        (CART, {"location": [3]}, r"a velocity is no place"),
+        (CART, {"location": [3]}, r"a velocity is not a place"),
         (CART, {"start": "low"}, r"start is 'low', but the keyframes of the model .* are high"),
         (CART, {"start": [0.0, 1.0]}, r"start has 2 values, but qpos .* has 3"),
         (CART, {"fallen": "upside_down"}, r"needs a free joint as the first one"),
@@ -251,7 +251,7 @@ def test_files_that_are_no_descriptions(tmp_path: Path) -> None:
     with pytest.raises(IbolError, match="there is no robot"):
         ibol.make(str(tmp_path / "gone.toml"))
     (tmp_path / "bad.toml").write_text("model = ")
-    with pytest.raises(IbolError, match="is no TOML file"):
+    with pytest.raises(IbolError, match="is not a valid TOML file"):
         ibol.make(str(tmp_path / "bad.toml"))
     (tmp_path / "empty.toml").write_text("horizon = 3")
     with pytest.raises(IbolError, match="names no model"):
@@ -367,7 +367,7 @@ def _linked_folder(robot: Path) -> None:
         (hostile(_add('<size memory="900G"/>')), "memory"),
         (hostile(lambda model: f'<!DOCTYPE x [<!ENTITY y SYSTEM "file:///etc/passwd">]>{model}'), "XML declarations"),
         (hostile(lambda model: model.replace("</worldbody>", "<body>" * 200 + "</body>" * 200 + "</worldbody>")), "more"),
-        (hostile(lambda model: "<mujoco"), "no XML"),
+        (hostile(lambda model: "<mujoco"), "not valid XML"),
         (lambda robot: _rewrite(robot / "robot.toml", lambda text: text.replace("model.xml", "/etc/passwd")), "names the"),
         (lambda robot: _rewrite(robot / "robot.toml", lambda text: text.replace("name", "nmae")), "unknown key"),
         (lambda robot: _rewrite(robot / "robot.toml", lambda text: f'{text}start = "home"\n'), "found out"),

@@ -147,7 +147,7 @@ def test_wrong_calls_are_explained(runs: list[Path], page: Path, capsys: pytest.
     assert "--overwrite" in fails(runs[0], "--output", page)
     assert page.read_bytes() == before
     assert "at least one run" in fails("--output", page.parent / "other.html")
-    assert "holds no run" in fails(page.parent, "--output", page.parent / "other.html")
+    assert "is not a run" in fails(page.parent, "--output", page.parent / "other.html")
 
 
 def test_a_browser_shows_it(browser: Any, page: Path) -> None:

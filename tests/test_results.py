@@ -213,7 +213,7 @@ def test_status_and_commands_start_nothing(tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "results").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
-    assert "holds no experiment" in fails(capsys, "paper", "all", "--preset", "smoke", "--dir", tmp_path / "other")
+    assert "is not an experiment's" in fails(capsys, "paper", "all", "--preset", "smoke", "--dir", tmp_path / "other")
 
 
 def test_a_chain_counts_as_a_whole(experiment: Experiment) -> None:

@@ -130,7 +130,7 @@ def test_a_run_is_never_overwritten_unasked(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(IbolError, match="not empty and holds no run"):
+    with pytest.raises(IbolError, match="not empty and is not a run"):
         new_run(tmp_path, overwrite=True)
     with pytest.raises(IbolError, match="is a file"):
         new_run(tmp_path / "thesis.tex")
@@ -143,7 +143,7 @@ def test_what_a_process_killed_at_once_leaves_is_no_obstacle(tmp_path: Path) -> 
     assert train(Counter(), new_run(tmp_path / "run"), QUIET)
     (tmp_path / "other" / "checkpoints").mkdir(parents=True)
     (tmp_path / "other" / "checkpoints" / "precious.safetensors").touch()
-    with pytest.raises(IbolError, match="holds no run"):
+    with pytest.raises(IbolError, match="is not a run"):
         new_run(tmp_path / "other", overwrite=True)
 
 
@@ -318,7 +318,7 @@ def test_tensorboard_without_the_extra_says_what_to_install(tmp_path: Path, monk
     ],
 )
 def test_a_broken_configuration_is_one_sentence(tmp_path: Path, content: str, said: str) -> None:
-    with pytest.raises(IbolError, match="holds no run"):
+    with pytest.raises(IbolError, match="is not a run"):
         RunDirectory.open(tmp_path)
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(IbolError, match=said):

@@ -161,7 +161,7 @@ def test_wrong_options_are_explained(paths: Path, tmp_path: Path) -> None:
     with pytest.raises(IbolError, match="there is no imitation set"):
         make("half_cheetah_imitation", imitation_set=tmp_path / "nothing")
     checkpoint.save(tmp_path / "other.safetensors", {"a": np.zeros(1)}, {})
-    with pytest.raises(IbolError, match="is no imitation set"):
+    with pytest.raises(IbolError, match="is not an imitation set"):
         make("half_cheetah_imitation", imitation_set=tmp_path / "other.safetensors")
     about = {"env": "ant", "every": 10}
     checkpoint.save(tmp_path / "ant.safetensors", {"locations": np.zeros((1, 21, 2))}, {"imitation_set": about})

@@ -71,14 +71,14 @@ def test_what_needs_a_location_says_so_at_once(
     monkeypatch.chdir(tmp_path)
     discover = ("discover", *PENDULUM, "--linearizer", "none", "--run-dir", "new")
     for variant in (("--variant", "xy"), ("--encoder-sees", "location")):
-        assert "no location to be seen" in fails(capsys, *discover, *variant)
+        assert "has no location: " in fails(capsys, *discover, *variant)
     assert not Path("new").exists()
     for figure in ("boxes", "bins"):
         said = fails(capsys, "plot", run, "--figure", figure, "--output", "a.png")
         assert "have no location, but these measures are of the final location" in said
     text = '[a]\nruns = [{ env = "Pendulum-v1", method = "ibol", linearizer = "none", encoder_sees = "location" }]'
     Path("own.toml").write_text(text)
-    assert "no location to be seen" in fails(capsys, "experiment", "own.toml")
+    assert "has no location: " in fails(capsys, "experiment", "own.toml")
     assert list(tmp_path.iterdir()) == [tmp_path / "own.toml"]
 
 

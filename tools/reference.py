@@ -93,15 +93,26 @@ def _command(name: str) -> str:
 
 def _row(action: argparse.Action) -> tuple[str, str, str]:
     """Name, default and meaning of an argument."""
-    text, _, default = _plain(action.help or "").rpartition("(default: ")
-    if not text:
-        text, default = default, ")"
+    text, default = _split(_plain(action.help or ""))
     names = " ".join(f"`{name}`" for name in action.option_strings) or f"`{action.metavar}`"
     values = action.choices if action.choices is not None else None
     if values is not None:
         text = f"{text.strip()} One of {', '.join(f'`{value}`' for value in sorted(values))}."
-    default = default.rstrip().removesuffix(")")
-    return names, f"`{default}`" if default else "", text.strip()
+    return names, f"`{default}`" if default not in ("", "required") else default, text.strip()
+
+
+_DEFAULT = re.compile(r"\s*\((?:(?P<note>required|repeatable)|default: (?P<value>(?:[^()]|\([^()]*\))*))\)\s*$")
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The text of a help and the default that tyro writes behind it; one that says nothing is left out."""
+    found = _DEFAULT.search(text)
+    if found is None:
+        return text, ""
+    default = found["value"] or ""
+    if found["note"] == "required":
+        default = "required"
+    return text[: found.start()], "" if default in ("None", "''") else default
 
 
 def _plain(text: str) -> str:
@@ -133,14 +144,20 @@ def _settings(method: str) -> str:
             ", ".join(f"`{key}` {_value(value)}" for key, value in here.items()),
             presets.status(method, name, env),
         ]
-        for name in columns
+        for name, general in zip(columns, values, strict=True)
         for env in _parts(method, name)
-        if (here := presets.values(method, name, env, alone=True))
+        if (here := _differing(presets.values(method, name, env, alone=True), general))
     ]
     text = f"## {method}\n\n" + table(["flag", *columns, "what it is"], rows)
     if differ:
-        text += "\nWhat differs from this:\n\n" + table(["where", "preset", "values", "status"], differ)
+        text += "\nWhere an environment has other values:\n\n"
+        text += table(["where", "preset", "settings", "status"], differ)
     return text
+
+
+def _differing(values: Mapping[str, Any], general: Mapping[str, Any]) -> dict[str, Any]:
+    """Those values of a part of a preset that are not the preset's for all environments."""
+    return {name: value for name, value in values.items() if _value(value) != _value(general[name])}
 
 
 def _value(value: Any) -> str:
@@ -171,7 +188,7 @@ def _first_upper(metric: Metric) -> str:
 
 
 def tuning_text(method: str = "") -> str:
-    """The tries of a method (default: all) on each robot, from benchmarks/tuning/; what is chosen is bold."""
+    """The settings that were tried for a method (default: all) on each robot; what the criterion chooses is bold."""
     tune = _tune()
     titles = {name: launch.find(name).title for name in tune.METHODS}
     rows = []
@@ -179,7 +196,7 @@ def tuning_text(method: str = "") -> str:
         for row, chosen in tune.choose(file.stem):
             if method in ("", row["method"]):
                 rows.append([file.stem, *([] if method else [titles[row["method"]]]), *_try(row, chosen)])
-    header = ["environment", *([] if method else ["method"]), "changes", "information from neighbours", "accuracy"]
+    header = ["environment", *([] if method else ["method"]), "settings", "information from neighbours", "accuracy"]
     return table([*header, "spread (m)"], rows)
 
 

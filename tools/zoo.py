@@ -4,7 +4,7 @@
     python tools/zoo.py page                      # writes docs/guides/zoo.md from the cards
 
 An entry holds the skill policy, its normaliser and its linearizer, the run's settings and curves, a card (how it came
-to be, what it scores in fresh episodes next to an untrained and a random policy) and a picture.
+to be, what it scores in new episodes next to the initial and a random policy) and a picture.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from ibol.metrics.catalogue import find_metric
 from ibol.report.tables import command_line
 from ibol.runs.directory import RunDirectory
 from ibol.skills.policy import copy_skills
+from ibol.tables import INITIAL
 from ibol.training.launch import find, open_run
 
 FRESH_SEED = 999  # of the episodes that a card is measured in
@@ -117,7 +118,8 @@ def write_page() -> None:
     for name in zoo.names():
         card, picture = zoo.card(name), zoo.locate(name) / zoo.PICTURE
         policies = card["scores"]
-        lines = [["score", *policies], ["---"] * (1 + len(policies))]
+        heads = [INITIAL if policy == "untrained" else policy for policy in policies]
+        lines = [["score", *heads], ["---"] * (1 + len(heads))]
         for score in policies["skills"]:
             lines.append([find_metric(score).axis, *(f"{scores[score]:g}" for scores in policies.values())])
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

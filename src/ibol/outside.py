@@ -53,7 +53,7 @@ def presets_of(name: str) -> tuple[Path, str]:
     module = _module_of(name).partition(":")[0]
     place = getattr(_imported(name, module), "__file__", None)
     if place is None:
-        raise IbolError(f"the module {module!r} of the method {name!r} is no file, so there are no presets beside it")
+        raise IbolError(f"the module {module!r} of the method {name!r} is not a file, so it has no presets")
     file = Path(place).with_name(f"{module.rpartition('.')[2]}.toml")
     try:
         with file.open("rb") as opened:

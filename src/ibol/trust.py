@@ -60,7 +60,7 @@ def _also(trusted: ContextVar[frozenset[str]], names: Names, argument: str, what
 def check_env(name: Any, source: Any) -> None:
     """Refuse the name of an environment that the file or run `source` brings, unless it is known or trusted."""
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise IbolError(f"the environment in {source} is {name!r}, which is no name of an environment")
+        raise IbolError(f"the environment in {source} is {name!r}, which is not the name of an environment")
     if name in _trusted.get() or is_harmless(name):
         return
     if name.endswith(".toml"):
@@ -85,7 +85,7 @@ def is_harmless(name: str) -> bool:
 def check_method(name: Any, source: Any) -> None:
     """Refuse the name of a method in the file or run `source` that is a module, unless it is trusted."""
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise IbolError(f"the method in {source} is {name!r}, which is no name of a method")
+        raise IbolError(f"the method in {source} is {name!r}, which is not the name of a method")
     if outside.is_module(name) and name not in _trusted_methods.get():
         raise IbolError(
             f"{source} uses the method {name!r}, which is neither ours nor installed, and to use it imports that "

@@ -29,7 +29,7 @@ class Common:
     jobs: Count | None = None
     """Runs that are trained at the same time, each on one core (default: one for each core)."""
     checkpoint_minutes: NonNegative = 5.0
-    """Minutes between checkpoints of new runs: so much training is lost at most when a machine fails."""
+    """Minutes between checkpoints of new runs, and so the most training that is lost when a machine fails."""
     status: bool = False
     """Only say what is there and what is missing."""
     commands: bool = False
@@ -48,7 +48,7 @@ def paper(argv: list[str]) -> None:
     class Paper:
         common: Common
         names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME...")] = ()
-        """Entries to carry out, or all; without any, all are listed with what they need and what is there."""
+        """Entries to train and draw, or all; without any, all are listed, with what they need and what is there."""
 
     about = "The experiments of the paper: train what is missing, measure, draw, judge its claims, and write one page."
     given = parse(Paper, argv, "paper", about)
@@ -66,7 +66,7 @@ def experiment(argv: list[str]) -> None:
         """A .toml file with entries: which runs, which figures (docs/guides/experiments.md)."""
         common: Common
 
-    given = parse(OwnExperiment, argv, "experiment", "An experiment of your own, as 'ibol paper' does the paper's.")
+    given = parse(OwnExperiment, argv, "experiment", "Train, measure and draw an experiment of your own.")
     with trusting(given.common):
         found = read_experiment(given.file, given.common.preset, given.common.seeds)
     _carry_out(found, given.common, given.file.stem, only_look=False)
@@ -103,7 +103,7 @@ def _carry_out(experiment: Any, given: Common, name: str, *, only_look: bool) ->
         try:
             report = conduct(experiment, order, lambda said: None if given.quiet else print(said, file=sys.stderr))
         except KeyboardInterrupt:
-            print("stopped and saved; the same command goes on with it", file=sys.stderr)
+            print("stopped and saved; the same command continues", file=sys.stderr)
             raise
     _say_result(report)
 

@@ -22,7 +22,7 @@ class Help:
     about: str
     options: tuple[Option, ...]
     first: tuple[str, ...] = ()
-    """The options that matter first, in their order; without any, all options are shown at once."""
+    """The most used options, in their order; without any, all options are shown at once."""
     examples: tuple[str, ...] = ()
 
     def text(self, *, everything: bool = False, width: int | None = None) -> str:
@@ -40,7 +40,7 @@ class Help:
             known = {option.name: option for option in flags}
             shown = [known[name] for name in self.first if name in known]
             more = f"'ibol {self.command} --help-all' lists all {len(flags)} options."
-            blocks += [_section("options that matter first", shown, width), textwrap.fill(more, width)]
+            blocks += [_section("most used options", shown, width), textwrap.fill(more, width)]
         if self.examples:
             blocks.append("\n".join(["examples", *(f"  {example}" for example in self.examples)]))
         return "\n\n".join(blocks)

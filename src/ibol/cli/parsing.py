@@ -21,8 +21,8 @@ TrustEnv = Annotated[
     tyro.conf.UseAppendAction,
     tyro.conf.arg(
         metavar="NAME",
-        help="An environment that the runs may use although it is neither one of ibol nor one of Gymnasium, which runs "
-        "its code. May be given several times.",
+        help="Allow runs to use this environment, which is part of neither ibol nor Gymnasium: its code is executed. "
+        "May be given several times.",
     ),
 ]
 TrustMethod = Annotated[
@@ -30,7 +30,7 @@ TrustMethod = Annotated[
     tyro.conf.UseAppendAction,
     tyro.conf.arg(
         metavar="NAME",
-        help="A method's module that may be imported for the runs, which runs its code; may be given several times.",
+        help="Allow runs to import this module of a method: its code is executed. May be given several times.",
     ),
 ]
 
@@ -121,6 +121,6 @@ def _check_argument(arg: str, before: str) -> None:
     flag, equals, value = arg.partition("=") if arg.startswith("--") else (before, "=", arg)
     named = flag if flag.startswith("--") else "an argument"
     if not bounds.is_text(arg):
-        raise IbolError(f"{named} is {value!r}, which is no text: give names and paths in UTF-8")
+        raise IbolError(f"{named} is {value!r}, which is not valid text: give names and paths in UTF-8")
     if equals and not value:
         raise IbolError(f"{named} is empty: give it a value or leave it out")

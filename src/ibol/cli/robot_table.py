@@ -15,7 +15,7 @@ def robot_table(source: str) -> Sheet:
     name = load_robot(source).name if is_description(source) else source
     entry = find_entry(name)
     if entry is None or entry.robot is None:
-        raise IbolError(f"{source} is no robot: name the TOML file of an own one, or one that 'ibol envs' lists")
+        raise IbolError(f"{source} is not a robot: give the TOML file of your own, or a name that 'ibol envs' lists")
     robot, env = entry.robot, make(name)
     assert isinstance(env, RobotEnv)
     values = [_value_name(env, number) for number in range(sizes(env)[0])]

@@ -172,7 +172,7 @@ def resume(argv: list[str]) -> None:
         keep_checkpoints: Count | None = None
         """Number of checkpoints that are kept (default: as the run was started)."""
         log: Annotated[tuple[Literal["none", LogName], ...], tyro.conf.UseAppendAction] = ()
-        """Also write metrics there (default: as the run was started); none: nowhere."""
+        """Also write metrics for this tool, or for none (default: as the run was started)."""
         trust_env: TrustEnv = ()
         trust_method: TrustMethod = ()
         quiet: bool = False

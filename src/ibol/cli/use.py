@@ -28,7 +28,7 @@ def evaluate(argv: list[str]) -> None:
         bins: Annotated[tuple[Bins, ...], NotEmpty()] = (32,)
         """Bins of each dimension for the information of latents; several numbers measure with each of them."""
         sepin_k: Count = 1
-        """How many of the most separable latent dimensions SEPIN@k is the mean of."""
+        """The k of SEPIN@k: the mean over the k most separable latent dimensions."""
         references: bool = True
         """Measure each run's initial policy and random goals, too."""
         deterministic: bool = False

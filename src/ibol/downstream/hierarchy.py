@@ -50,11 +50,12 @@ class DownstreamConfig(TrainingConfig, SACFields):
     imitation_set: str | None = None
     """The file with the paths to imitate, made by 'ibol imitation-set'."""
     normalizer: Literal["ema", "scaled"] = "ema"
-    """How observations are normalised: a moving average, or the robot's statistics, locations by the goals' spread."""
+    """How observations are normalised: a moving average, or the robot's fixed statistics, with locations divided by the
+    goals' standard deviation."""
     relative_goals: bool = False
-    """Show the controller goals as seen from the robot."""
+    """Show the controller goals relative to the robot's location."""
     reward_scale: Positive = 1.0
-    """Factor of the rewards, for learning alone."""
+    """Factor of the rewards in learning; logged rewards are unscaled."""
     evaluate_every: Natural = 100
     """Epochs between evaluations of the controller's mode; 0 never evaluates."""
     evaluation_episodes: Count = 64
@@ -62,7 +63,7 @@ class DownstreamConfig(TrainingConfig, SACFields):
     candidates: Count = 64
     """Plans that a planner tries in each iteration for each episode."""
     elites: Count = 8
-    """The best of them, which the next iteration's are drawn around."""
+    """The number of best plans that the next iteration's are drawn around."""
     iterations: Count = 6
     """Iterations of a planner."""
 

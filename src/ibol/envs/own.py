@@ -34,7 +34,7 @@ def load_robot(path: str | Path) -> Robot:
     try:
         content = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise IbolError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+        raise IbolError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}") from None
     return robot_from(read_description(file, content), str(file), file.parent)
 
 

@@ -29,7 +29,7 @@ class EnvSettings:
     num_threads: Threads | None = None
     """Threads that step the simulations (default: one for each core)."""
     randomize: bool = True
-    """For dkitty: draw its dynamics anew for every episode."""
+    """For dkitty: draw its dynamics again for every episode."""
 
     @property
     def arguments(self) -> dict[str, Any] | None:

@@ -236,7 +236,7 @@ def load_paths(file: Path, robot: str) -> tuple[NDArray[np.float64], int]:
     # Places at the start and later ones, of at least one path.
     whole = paths.ndim == 3 and paths.dtype.kind == "f" and min(paths.shape) > 0 and paths.shape[1] > 1
     if type(every) is not int or every < 1 or not whole or not np.isfinite(paths).all():
-        raise IbolError(f"{file} is no imitation set: make one with 'ibol imitation-set RUN... --output FILE'")
+        raise IbolError(f"{file} is not an imitation set: make one with 'ibol imitation-set RUN... --output FILE'")
     if env != robot:
         raise IbolError(f"the paths in {file} are those of {env!s:.100}, but the robot is {robot}")
     return paths[:, 1:].astype(np.float64), every

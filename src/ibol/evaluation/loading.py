@@ -44,7 +44,7 @@ class LoadedRun:
     def skills(self) -> Skills:
         """The agent, if it is skills."""
         if self.kind != "skills":
-            raise IbolError(f"{self.path} is a run of 'ibol {self.directory.command}' and holds no skills")
+            raise IbolError(f"{self.path} is a run of 'ibol {self.directory.command}' and has no skills")
         assert isinstance(self.agent, Skills)
         return self.agent
 
@@ -92,7 +92,7 @@ def load_run(run: Run) -> LoadedRun:
     if isinstance(run, LoadedRun):
         return run
     if not isinstance(run, Path):
-        raise IbolError(f"{run!r} is no run: give the path of a run directory, or a run that is loaded")
+        raise IbolError(f"{run!r} is not a run: give the path of a run directory, or a loaded run")
     return LoadedRun(directory := open_run(run), agent_of(directory))
 
 

@@ -170,7 +170,7 @@ def _keep(run: LoadedRun, file: Path, arrays: checkpoint.Arrays, key: dict[str, 
         files.folder(run.path, file.parent.name)
         checkpoint.save(file, arrays, key)
     except LinkError as error:
-        warnings.warn(f"{error}; the roll-outs are not kept", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{error}; the episodes are not kept", RuntimeWarning, stacklevel=3)
     except (OSError, IbolError):  # a run that cannot be written is as good as any other
         pass
 

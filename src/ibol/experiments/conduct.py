@@ -98,7 +98,7 @@ def check_directory(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise IbolError(f"{directory} is a file: choose another --dir")
     if directory.is_dir() and any(directory.iterdir()) and not any(os.path.lexists(directory / name) for name in _OURS):
-        raise IbolError(f"{directory} is not empty and holds no experiment: choose another --dir")
+        raise IbolError(f"{directory} is not empty and is not an experiment's: choose another --dir")
 
 
 def _write(directory: Path, name: str, rows: list[dict[str, object]]) -> None:

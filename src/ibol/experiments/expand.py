@@ -69,7 +69,7 @@ def _product(table: Table, context: Context) -> list[tuple[Any, ...]]:
     """Every combination of the values in a table, whose method is one."""
     choices = [_choices(name, value, table, context) for name, value in table.items()]
     if math.prod(map(len, choices)) > MOST:
-        raise IbolError(f"{context.source} asks for more than {MOST} runs at once: make several files of it")
+        raise IbolError(f"{context.source} has more than {MOST} runs: split it into several files")
     return list(itertools.product(*choices))
 
 
@@ -203,7 +203,7 @@ def _cell(table: dict[str, Any], context: Context) -> Cell:
     if env not in ENVS:
         _check_own(env, environment)
         if getattr(config, "encoder_sees", "") == "location" and not environment.location_dims:
-            raise IbolError(f"{env} in {context.source} has no location to be seen: give location_dims")
+            raise IbolError(f"{env} in {context.source} has no location: give location_dims")
     if command == "downstream":
         _check_task(env, config, sources, context.source)
     values = json.loads(json.dumps({k: v for k, v in dataclasses.asdict(config).items() if k not in sources}))

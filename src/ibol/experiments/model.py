@@ -161,7 +161,7 @@ def parse(text: str, source: str, preset: str | None = None, seeds: int | None =
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise IbolError(f"{source} is no TOML: {error}") from None
+        raise IbolError(f"{source} is not valid TOML: {error}") from None
     tables = {name: value for name, value in content.items() if isinstance(value, dict) and name not in _TOP_KEYS}
     for name in content:
         if name not in (*tables, *_TOP_KEYS):
@@ -176,7 +176,7 @@ def parse(text: str, source: str, preset: str | None = None, seeds: int | None =
     if not entries:
         raise IbolError(f"{source} has no entry: a table such as [comparison] with figures and runs")
     if sum(len(entry.cells) for entry in entries) > MOST:
-        raise IbolError(f"{source} asks for more than {MOST} runs: make several files of it")
+        raise IbolError(f"{source} has more than {MOST} runs: split it into several files")
     texts = {"title": content.get("title", Path(source).stem)}
     texts |= {name: content.get(name, "") for name in _DIFFERS_KEYS}
     for name, value in texts.items():
@@ -263,7 +263,7 @@ def _run_tables(table: Table, preset: str, where: str) -> list[list[Table]]:
     flat = [one for name in ("runs", "rows", "columns") for one in _listed(parts[name], name, where)]
     nested = [one for row in _listed(parts["cells"], "cells", where) for one in _listed(row, "cells", where)]
     if not all(isinstance(one, dict) for one in (*all_shared, *flat, *nested)):
-        raise IbolError(f"{where}: shared, and each of runs, rows, columns and cells, is to be a table of settings")
+        raise IbolError(f"{where}: shared, and each of runs, rows, columns and cells, must be a table of settings")
     shared = {**all_shared[0], **table.get(f"shared_{preset}", {})}
     crossed: list[list[Table]] = [[{**row, **column} for column in parts["columns"]] for row in parts["rows"]]
     rows: list[list[Table]] = [
@@ -276,5 +276,5 @@ def _run_tables(table: Table, preset: str, where: str) -> list[list[Table]]:
 
 def _listed(value: Any, name: str, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise IbolError(f"{where}: {name} is to be a list of tables")
+        raise IbolError(f"{where}: {name} must be a list of tables")
     return value

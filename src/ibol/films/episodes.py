@@ -132,7 +132,7 @@ def parse_latents(text: str, prior: Prior, radius: float = RADIUS) -> NDArray[np
     except ValueError:
         example = "; ".join(",".join(f"{value:.3g}" for value in row) for row in eight[:2])
         raise IbolError(
-            f"latents {text!r} are none: give {EIGHT!r}, {GRID!r}, or {dims} numbers for each, such as {example!r}"
+            f"latents {text!r} are not valid: give {EIGHT!r}, {GRID!r}, or {dims} numbers for each, such as {example!r}"
         ) from None
     if len(rows) > _MOST:
         raise IbolError(f"{len(rows)} latents are too many for one film: give at most {_MOST}")
@@ -150,7 +150,7 @@ def _parse_numbers(text: str, prior: OneHot) -> NDArray[np.float32]:
             raise ValueError
     except ValueError:
         raise IbolError(
-            f"latents {text!r} are none: these skills are discrete, so give numbers from 0 to {count - 1}, "
+            f"latents {text!r} are not valid: these skills are discrete, so give numbers from 0 to {count - 1}, "
             f"at most {_MOST}, such as '0; 1', or {GRID!r} for all"
         ) from None
     return prior.vectors(chosen)

@@ -28,7 +28,7 @@ Compose = Callable[[Columns, np.random.Generator], sac.Transitions]
 
 @dataclass(frozen=True)
 class SACFields:
-    """Settings of SAC, a part of the settings of whatever learns with it."""
+    """Settings of SAC; a part of the settings of every method that uses it."""
 
     gradient_steps: Count = 200
     """Gradient steps in each epoch."""
@@ -39,7 +39,7 @@ class SACFields:
     discount: Fraction = 0.99
     """Discount factor gamma."""
     tau: PositiveFraction = 0.005
-    """How far the target networks move at each of their updates."""
+    """Fraction by which the target networks move at each of their updates."""
     target_every_step: bool = True
     """Move the target networks after every gradient step instead of once in an epoch."""
     temperature: Positive = 0.1
@@ -49,7 +49,7 @@ class SACFields:
     target_entropy: float = -0.5
     """Target entropy for each action dimension, in nats."""
     bootstrap_at_time_limit: bool = True
-    """Add the value of the state where the time limit cut the episode; the authors' code does not."""
+    """Add the value of the state at which the time limit ended the episode; the authors' code does not."""
 
 
 class SACLearner:

@@ -44,7 +44,7 @@ class LinearizedEnv(VectorEnv[Any, Any, Any]):
         every = range(linearizer.goal_dim)
         chosen = list(dimensions("goal_dims", every if goal_dims is None else goal_dims, linearizer.goal_dim))
         if not chosen:
-            raise IbolError(f"goal_dims are none, but at least one from 0 to {every[-1]} is needed")
+            raise IbolError(f"goal_dims is empty, but at least one dimension from 0 to {every[-1]} is needed")
         self.env, self.linearizer = env, linearizer
         self._obs: NDArray[np.float64] | None = None
         self.goal_dims, self.distortion = chosen, distortion

@@ -231,7 +231,7 @@ def describe(header: dict[str, Any], path: Path) -> LinearizerDescription:
     """What the header of a linearizer's file says of it; its environment must be a known or a trusted one."""
     values = header.get("linearizer")
     if not isinstance(values, dict):
-        raise IbolError(f"{path} holds no linearizer")
+        raise IbolError(f"{path} contains no linearizer")
     trust.check_env(values.get("env"), path)
     robots.admit(path.parent, values.get("env"))
     return LinearizerDescription.from_json(values, str(path))

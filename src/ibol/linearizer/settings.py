@@ -30,7 +30,7 @@ class LinearizerConfig(TrainingConfig, SACFields):
     position_goals: bool = False
     """Goals for the positions only, without the velocities."""
     reward_scale: Positive = 1.0
-    """Factor of all rewards; values well above the critic's noise are learned faster."""
+    """Factor of all rewards; learning is faster if the critic's values are well above its noise."""
     alive_bonus: float = 0.0
     """Reward for each step after which the robot has not fallen."""
     normalize_reward: bool = False
@@ -41,43 +41,45 @@ class LinearizerConfig(TrainingConfig, SACFields):
     n_step: Count = 1
     """Steps of the n-step return, after which the critic's value is added."""
     one_step_relabels: bool = False
-    """Use several steps only for a transition's own goal, and one for a new goal, for which the later actions were not
-    chosen."""
+    """Use several steps only for a transition's own goal, and one step for a new goal, because the later actions were
+    not chosen for that goal."""
     relabel: Fraction = 0.0
     """Fraction of sampled transitions whose goal is replaced by a new random one."""
     action_cost: NonNegative = 0.0
-    """Cost of |a|^2 for each step at the last epoch; it grows linearly from 0, so that the robot first learns to run
-    and then to save effort for small goals."""
+    """Cost of |a|^2 for each step at the last epoch; it grows linearly from 0, so that the robot first learns to run,
+    and then to move slowly for small goals."""
     sparse_goals: Fraction = 0.0
     """Fraction of goals that are 0 except in a few dimensions."""
     location_goals: Fraction = 0.0
-    """Fraction of goals that are 0 except in the location, as linearizers are measured and mostly used."""
+    """Fraction of goals that are 0 except in the location; linearizers are measured with such goals, and mostly used
+    with them."""
     symmetric: bool = False
     """Symmetry augmentation: exchange the robot's limbs at random in the transitions that get a new goal."""
     frame: Literal["world", "goal"] = "world"
-    """How the networks see a robot that moves in the plane: as it is, or turned so that the goal direction is the x
-    axis and it heads that way as nearly as its symmetries allow."""
+    """How the networks see a robot that moves in the plane: as it is, or rotated so that the goal direction is the x
+    axis, and with its limbs renumbered so that its heading is as close to that axis as its symmetries allow."""
     rhythms: Fraction = 0.0
     """Fraction of the first epoch's episodes in which the robot moves by a rhythm (an open-loop gait) instead of the
     policy, with linear decay to 0."""
     noise_color: NonNegative = 0.0
-    """Exponent of the exploration noise's power spectrum over an episode: 0 is white (each step by itself), 1 pink
-    (Eberhard et al. 2023), whose slow part carries a robot with short steps farther from where it is."""
+    """Exponent of the exploration noise's power spectrum over an episode: 0 is white (independent at each step), 1 pink
+    (Eberhard et al. 2023), whose slow part moves a robot with short steps farther."""
     imitation_steps: Natural = 0
     """Gradient steps in each epoch in which the policy imitates the best rhythms; their learning rate decays to 0."""
     end_when_fallen: bool = False
     """End a training episode, with no value afterwards, when the robot has fallen and cannot move on."""
     by_seconds: bool = False
-    """Let the discount, the steps of a return (n_step) and the exploration noise follow from the seconds in a step, by
-    the rule that our tuned robots keep, instead of being set."""
+    """Compute the discount, the steps of a return (n_step) and the exploration noise from the seconds in a step, by the
+    rule that fits our tuned robots, instead of using the settings of these names."""
     where_possible: bool = False
-    """Leave out goal frame, symmetries and ends of falls where the robot does not have them, instead of refusing."""
+    """Leave out goal frame, symmetries and the end of episodes by falls where the robot does not have them, instead of
+    stopping with an error."""
     normalizer_trajectories: Count = 500
     """Trajectories for the fixed observation statistics of an environment that comes without them."""
     evaluate_every: Natural = 10
     """Epochs between evaluations (distance for goals along the location); 0 never evaluates."""
     keep_best: bool = False
-    """The run's result is the policy that reached farthest in an evaluation, instead of the last one."""
+    """Keep the policy that reached farthest in an evaluation as the run's result, instead of the last one."""
 
 
 def possible(config: LinearizerConfig, robot: Robot | None) -> LinearizerConfig:
@@ -114,6 +116,6 @@ def check(env: str, config: LinearizerConfig, robot: Robot | None) -> None:
     if config.normalize_reward and (vector or config.relabel or config.replay_size or config.n_step != 1):
         raise IbolError("normalize_reward is for the epoch's own steps: scalar critic, no replay, relabel 0, n_step 1")
     if config.symmetric and not config.relabel:
-        raise IbolError("symmetric exchanges the transitions that get a fresh goal: set relabel above 0")
+        raise IbolError("symmetric applies to transitions that get a new goal: set relabel above 0")
     if config.rhythms and not config.symmetric:
-        raise IbolError("rhythms know left from right by the robot's symmetries: add symmetric")
+        raise IbolError("rhythms need the robot's symmetries to distinguish left from right: add --symmetric")

@@ -351,7 +351,7 @@ def _goal_dim(env: str, batch: Env, state_dim: int, config: LinearizerConfig) ->
     if not config.position_goals:
         return state_dim
     if not isinstance(batch, RobotEnv):
-        raise IbolError(f"position_goals needs one of our robots, and {env} is none")
+        raise IbolError(f"position_goals needs one of our robots, and {env} is not one")
     return int(batch.model.nq)
 
 

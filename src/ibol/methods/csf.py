@@ -33,9 +33,9 @@ class CSFConfig(MetricConfig):
     """Settings of CSF; the preset gives the defaults."""
 
     prior_samples: Count = 256
-    """The latents z_k that a minibatch is compared with."""
+    """Number of latents z_k that each minibatch is compared with."""
     contrast: Positive = 5.0
-    """xi, the weight of the comparison."""
+    """xi, the weight of this comparison."""
 
 
 class Model(eqx.Module):

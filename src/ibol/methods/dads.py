@@ -37,9 +37,9 @@ class DADSConfig(SACDiscoveryConfig):
     """Settings of DADS; the preset gives the defaults."""
 
     prior_samples: Count = 100
-    """L, the latents that a step is compared with."""
+    """L, the number of other latents that a step is compared with."""
     mixture: Count = 4
-    """Gaussians in the skill dynamics."""
+    """Number of Gaussians in the skill dynamics."""
     statistics_rate: PositiveFraction = 0.01
     """How fast the running statistics of the batch normalisation follow the minibatches."""
 

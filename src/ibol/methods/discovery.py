@@ -104,11 +104,11 @@ class World:
     def _seen(self, sees: Sees) -> tuple[int, ...]:
         location = set(self.location_dims)
         if sees == "location" and not location:
-            raise IbolError(f"{self.name} has no location to be seen: name its dimensions with --location-dims")
+            raise IbolError(f"{self.name} has no location: name its dimensions with --location-dims")
         keep = {"all": lambda i: True, "location": lambda i: i in location, "no_location": lambda i: i not in location}
         dims = tuple(i for i in range(self.state_dim) if keep[sees](i))
         if not dims:
-            raise IbolError(f"nothing of {self.name} is left to be seen with {sees!r}")
+            raise IbolError(f"{self.name} has no state dimensions left to see with {sees!r}")
         return dims
 
     def normalizer(self, seed: int) -> Normalizer:

@@ -50,24 +50,24 @@ class EDLConfig(DiscoveryConfig, SACFields, smm.ExplorationFields, state_vae.Sta
     """Settings of EDL; the preset gives the defaults."""
 
     explore_epochs: Count = 32
-    """Epochs of exploring, of all `epochs`; the rest learns the skill policy."""
+    """Number of epochs, of all `epochs`, that explore; in the others the skill policy learns."""
     units: Literal["raw", "normalized", "random_actions"] = "raw"
-    """What distances between states are measured in: as they are, in standard deviations of the visited states, or in
-    standard deviations of what random actions visit."""
+    """Unit of distances between states: raw states, standard deviations of the visited states, or standard deviations
+    of the states that random actions visit."""
     reward: Literal["euclidean", "log_likelihood"] = "euclidean"
-    """What the skill policy is rewarded for: -|s' - g(z)|, or -|s' - g(z)|^2 / 2."""
+    """Reward of the skill policy: -|s' - g(z)|, or -|s' - g(z)|^2 / 2."""
     progress: bool = False
     """Reward the difference that a step makes instead: the rewards of an episode then add up to that of its last state
-    alone, less that of the first."""
+    minus that of the first."""
     reuse_exploration: bool = True
     """Learn the skill policy from the steps of the exploration, too, each with random latents."""
     relabel: Fraction = 0.0
-    """The share of the other steps that get random latents, too, instead of those that they were taken with."""
+    """Fraction of the other steps that get random latents, too, instead of the latents of their own episodes."""
     sibling_rivalry: bool = False
-    """Two episodes for each latent, rewarded at their ends alone by min(0, |s_T - sibling's s_T| - |s_T - g(z)|); the
-    one nearer to g(z) is learned from only if the two end close together."""
+    """Two episodes for each latent, rewarded only at their ends by min(0, |s_T - sibling's s_T| - |s_T - g(z)|); the
+    one nearer to g(z) is learned from only if both end close together."""
     sibling_distance: NonNegative = 5.0
-    """How close that is."""
+    """Distance below which the two ends are close together."""
 
 
 @partial(jax.jit, static_argnames="config")

@@ -62,15 +62,15 @@ class IBOLConfig(PolicyGradientConfig):
     beta: NonNegative = 1e-2
     """Weight of the compression term, the bottleneck."""
     lambda_: Annotated[NonNegative, tyro.conf.arg(name="lambda")] = 2.0
-    """Weight of the auxiliary term, which ties the latent to the sampling policy's u."""
+    """Weight of the auxiliary term, by which u can be inferred from the trajectory."""
     recent_epochs: Count = 1
-    """Epochs whose trajectories the encoder and the skill policy learn from, so that they do not overfit a single one.
-    The sampling policy learns from the last one."""
+    """Number of last epochs whose trajectories the encoder and the skill policy learn from, so that they do not overfit
+    those of one epoch. The sampling policy learns from the last epoch alone."""
     final_steps: Natural = 0
     """Gradient steps of the encoder and the skill policy alone at the end of the last epoch, when the sampling policy
-    no longer changes. Their learning rate starts anew and decays linearly to a hundredth."""
+    no longer changes. Their learning rate starts again at its first value and decays linearly to a hundredth."""
     final_epochs: Count = 1
-    """Epochs whose trajectories these steps learn from."""
+    """Number of last epochs whose trajectories these steps learn from."""
     latent_samples: Count = 16
     """Latents drawn for each trajectory in the imitation term."""
     marginal_samples: Count = 100
@@ -79,18 +79,19 @@ class IBOLConfig(PolicyGradientConfig):
     """Steps of each trajectory at which the marginal term is estimated, drawn at random; 0 takes all."""
     encoded_states: Natural = 0
     """States of a trajectory that the encoder sees, evenly spaced; 0 shows all. For trajectories without a linearizer,
-    of which it would read hundreds one by one."""
+    which have hundreds of states."""
     policy_steps: Natural = 0
-    """Steps of each trajectory at which imitation, marginal and policy gradient are estimated, one at random from each
-    of so many equal parts of it, in every epoch anew; 0 takes all."""
+    """Steps of each trajectory at which imitation, marginal and policy gradient are estimated: the trajectory is
+    divided into this many equal parts, and in each epoch one step of each part is drawn at random; 0 takes all
+    steps."""
     marginal_once: bool = False
     """Estimate the marginal term once in an epoch instead of at each gradient step."""
     use_u: bool = True
-    """Let the sampling policy see u. Without u it remembers its past states (the paper's ablation)."""
+    """Let the sampling policy see u. Without u it has a memory of past states instead (the paper's ablation)."""
     pathwise: Literal["nothing", "goals", "states"] = "nothing"
     """Terms whose gradient reaches the sampling policy through its own reparameterised goals instead of by the policy
-    gradient: 'goals' imitation and marginal, 'states' also what follows from the states, by a linear model of their
-    response to goals. Without u always nothing."""
+    gradient: 'goals' means imitation and marginal; 'states' also what depends on the states, by a linear model of their
+    response to goals. Without u it is always nothing."""
 
 
 class Networks(eqx.Module):

@@ -47,10 +47,10 @@ class DualConfig(MetricConfig):
     multiplier: Positive = 30.0
     """The dual variable lambda at the start."""
     slack: Positive = 1e-3
-    """eps: at most this counts of the constraint's slack in one step."""
+    """eps: the most that the constraint's slack in one step can add to the objective."""
     squared_norm: Literal["sum", "mean"] = "sum"
-    """How |phi(s') - phi(s)|² is made of its d squares: their sum as in the papers, or their mean as in the authors'
-    code, which allows d times as much."""
+    """How |phi(s') - phi(s)|² is computed from its d squares: their sum as in the papers, or their mean as in the
+    authors' code, which allows d times as much."""
 
 
 def displacement(phi: Phi, batch: Observed) -> Array:

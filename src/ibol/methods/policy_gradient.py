@@ -27,7 +27,8 @@ class PolicyGradientConfig(DiscoveryConfig):
     normalize_advantage: bool = False
     """Subtract the mean of the epoch's returns and divide by their standard deviation."""
     clip: NonNegative = 0.0
-    """Clip the policy's probability ratios, of each action dimension, to 1 +- this (PPO); 0 clips nothing."""
+    """Clip the policy's probability ratios, separately for each action dimension, to 1 +- this (PPO); 0 clips
+    nothing."""
 
 
 def create_latent_policy(states: int, actions: int, config: PolicyGradientConfig, key: Array) -> BetaPolicy:

@@ -59,7 +59,7 @@ class SeCTARConfig(PolicyGradientConfig):
     are those of both policies' PPO; the learning rate is the autoencoder's."""
 
     consistency_share: Fraction = 0.3
-    """Share of an epoch's episodes that the policy decoder makes for its self-consistency; the explorer makes the
+    """Fraction of an epoch's episodes that the policy decoder makes for its self-consistency; the explorer makes the
     others."""
     kl_weight: NonNegative = 2.0
     """Weight of the KL divergence in the autoencoder's loss."""
@@ -77,7 +77,7 @@ class SeCTARConfig(PolicyGradientConfig):
     batch_size: Count = 300
     """Trajectories in each of these steps, from the replay buffer."""
     replay_size: Count = 20_000
-    """Trajectories of the explorer that are kept."""
+    """Trajectories of the explorer in the replay buffer."""
     policy_learning_rate: Positive = 3e-4
     """Adam's learning rate for PPO."""
     discount: Fraction = 0.99
@@ -87,8 +87,8 @@ class SeCTARConfig(PolicyGradientConfig):
     entropy_weight: NonNegative = 1e-3
     """Weight of the entropy of the explorer's actions."""
     noise_hold: Natural = 1
-    """Steps (on a linearizer macro steps) that the explorer's noise is held for: with 1 every step has its own, with 0
-    a whole episode has one."""
+    """Steps (on a linearizer macro steps) for which the explorer's noise is held: with 1 each step has its own noise,
+    with 0 an episode has one."""
     encoded_states: Natural = 21
     """Without a linearizer: states of a trajectory that the autoencoder sees, evenly spaced, with the first and the
     last; 0 shows all. On a linearizer it always sees all."""

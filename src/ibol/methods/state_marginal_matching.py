@@ -28,10 +28,10 @@ Info = dict[str, Array]
 
 @dataclass(frozen=True)
 class ExplorationFields:
-    """Settings of the exploration, a part of the settings of whatever explores so."""
+    """Settings of the exploration; a part of the settings of methods that explore like this."""
 
     explore_skills: Count = 4
-    """Exploration skills K."""
+    """Number K of exploration skills."""
     explore_temperature: Positive = 1.0
     """Entropy weight of the exploration's SAC at the start; the official code has 1 or 0.1, fixed."""
     learn_explore_temperature: bool = False
@@ -43,7 +43,7 @@ class ExplorationFields:
     density_code: Count = 64
     """Dimensions of the density model's code."""
     density_kl: NonNegative = 0.5
-    """Weight of the KL divergence in the density model's loss: the more, the broader its density."""
+    """Weight of the KL divergence in the density model's loss: the larger, the broader its density."""
     density_learning_rate: Positive = 1e-2
     """Adam's learning rate for the density model."""
     discriminator_learning_rate: Positive = 1e-3

@@ -33,10 +33,11 @@ _LIMIT = 5.0  # standard deviations at which the encoder's inputs are clipped
 
 @dataclass(frozen=True)
 class StateModelFields:
-    """Settings of the model, a part of the settings of whatever discovers skills so."""
+    """Settings of the state model; a part of the settings of methods that discover skills from states."""
 
     discrete_latents: Natural = 0
-    """Discover so many skills by a VQ-VAE, each with a unit vector as its latent, instead of a continuous family."""
+    """Number of skills that a VQ-VAE discovers, each with a unit vector as its latent; 0 discovers a continuous family
+    by a VAE."""
     discover_steps: Count = 50_000
     """Gradient steps of the VAE."""
     discover_batch: Count = 256
@@ -44,7 +45,7 @@ class StateModelFields:
     discover_learning_rate: Positive = 2e-4
     """Adam's learning rate for the VAE."""
     final_discover_learning_rate: Fraction = 1.0
-    """What is left of it at the VAE's last step, as a fraction; it decays linearly."""
+    """Learning rate at the VAE's last step, as a fraction of the first one; it decays linearly."""
     discover_hidden: Counts = (128, 128)
     """Widths of the hidden layers of the VAE."""
     discover_kl: NonNegative = 0.1

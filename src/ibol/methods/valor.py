@@ -49,8 +49,8 @@ class VALORConfig(PolicyGradientConfig):
     """Without a linearizer: states of a trajectory that the decoder sees, evenly spaced, as many as VALOR-L has macro
     steps; 0 shows all. On a linearizer it always sees all."""
     pathwise: Literal["nothing", "goals", "states"] = "nothing"
-    """What reaches the policy through its own actions instead of the policy gradient: 'goals' the entropy, exactly;
-    'states' also the decoder's likelihood, by a linear model of how states answer to actions."""
+    """Terms whose gradient reaches the policy through its own actions instead of by the policy gradient: 'goals' means
+    the entropy, exactly; 'states' also the decoder's likelihood, by a linear model of how states respond to actions."""
 
 
 class Networks(eqx.Module):

@@ -99,7 +99,7 @@ def _tables(command: str) -> dict[str, Any]:
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise IbolError(f"the presets {place} of the method {command!r} are no TOML: {error}") from None
+        raise IbolError(f"the presets {place} of the method {command!r} are not valid TOML: {error}") from None
     for name, parts in tables.items():
         if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
             raise IbolError(

@@ -115,7 +115,7 @@ def _read(path: Path, most: int) -> str:
         with open(descriptor, "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > most:
-                raise IbolError(f"{path} is no plain file of at most {most} bytes")
+                raise IbolError(f"{path} is not a plain file of at most {most} bytes")
             return file.read(most).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise IbolError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}") from None
+        raise IbolError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}") from None

@@ -162,7 +162,7 @@ def check_text(text: str, source: str) -> None:
     try:
         root = ElementTree.fromstring(text)
     except (ElementTree.ParseError, RecursionError, ValueError) as error:
-        raise IbolError(f"the model {source} is no XML ({error})") from None
+        raise IbolError(f"the model {source} is not valid XML ({error})") from None
     if root.tag != "mujoco":
         raise IbolError(f"the model {source} is a <{root.tag!s:.40}>, but a <mujoco> of one text is needed")
     waiting, count = [(root, 1)], 0
@@ -189,9 +189,9 @@ def _check_element(element: Any, source: str) -> None:
                 "directories and plugins are not read"
             )
         if name in _SIZES and _number(value) > _SIZES[name]:
-            raise IbolError(f"the model {source} asks for {name} {value:.20}, but at most {_SIZES[name]} is allowed")
+            raise IbolError(f"the model {source} has {name} {value:.20}, but at most {_SIZES[name]} is allowed")
         if element.tag == "size" and name == "memory":
-            raise IbolError(f"the model {source} asks for memory {value:.20}, which no robot needs")
+            raise IbolError(f"the model {source} has memory {value:.20}, which is more than any robot needs")
     for pair in (("nrow", "ncol"), ("width", "height")):
         if element.tag in ("hfield", "texture") and np.prod([_number(element.get(name, "1")) for name in pair]) > (
             _MOST_VALUES

@@ -92,7 +92,7 @@ def read_description(path: Path, content: str) -> OwnRobot:
     try:
         table = tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise IbolError(f"{path} is no TOML file: {error}") from None
+        raise IbolError(f"{path} is not a valid TOML file: {error}") from None
     return described(table, str(path), path.stem)
 
 
@@ -255,7 +255,7 @@ def _location(own: OwnRobot, model: Any, where: str) -> tuple[tuple[int, ...], R
     dims = _shown(given, own, model) if named else given
     dims = _numbers("location", dims, shown, where)
     if any(dim >= model.nq - sum(value < model.nq for value in own.hidden) for dim in dims):
-        raise IbolError(f"{where}: location is {list(dims)}, but a velocity is no place: name positions")
+        raise IbolError(f"{where}: location is {list(dims)}, but a velocity is not a place: name positions")
     return dims, rotation if dims == found else "none"
 
 

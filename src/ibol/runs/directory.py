@@ -82,7 +82,7 @@ class RunDirectory:
         elif path.exists() and any(
             entry.name not in _BEGINNING or (entry.is_dir() and any(entry.iterdir())) for entry in path.iterdir()
         ):
-            raise IbolError(f"{path} is not empty and holds no run: choose another --run-dir")
+            raise IbolError(f"{path} is not empty and is not a run: choose another --run-dir")
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any], *, overwrite: bool = False) -> "RunDirectory":
@@ -128,20 +128,20 @@ class RunDirectory:
             config = json.loads(files.read(file, _MOST_CONFIG))
         except FileNotFoundError:
             bundled = "" if path.is_dir() else f", and bundled skills are called {', '.join(zoo.names())}"
-            raise IbolError(f"{path} holds no run: there is no {file}{bundled}") from None
+            raise IbolError(f"{path} is not a run: there is no {file}{bundled}") from None
         except OSError as error:
-            raise IbolError(f"{path} holds no run that can be read: {error.strerror}") from None
+            raise IbolError(f"{path} has no run that can be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise IbolError(f"{file} is not the configuration of a run ({error})") from None
         if not isinstance(config, dict):
-            raise IbolError(f"{file} is not the configuration of a run: it is no JSON object")
+            raise IbolError(f"{file} is not the configuration of a run: it is not a JSON object")
         if "method" not in config and "command" in config:  # before 0.2 the method was called the command
             config["method"] = config["command"]
             config["command"] = "discover" if "skills" in config else config["command"]
         known = [field.name for field in dataclasses.fields(_Config)]
         settings_from_json(_Config, {name: config[name] for name in known if name in config}, str(file))
         if not config["preset"].isprintable():
-            raise IbolError(f"the preset in {file} is {config['preset']!r}, which is no name of a preset")
+            raise IbolError(f"the preset in {file} is {config['preset']!r}, which is not the name of a preset")
         trust.check_env(config["env"], file)
         robots.admit(path, config["env"])
         if zoo.is_bundled(path):

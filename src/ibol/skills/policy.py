@@ -276,7 +276,7 @@ def load_skills(run: str | Path) -> Skills:
 def skills_of(run: RunDirectory) -> Skills:
     """The skills of the run's newest good checkpoint."""
     if "skills" not in run.config:
-        raise IbolError(f"{run.path} is a run of 'ibol {run.command}' and holds no skills")
+        raise IbolError(f"{run.path} is a run of 'ibol {run.command}' and has no skills")
     description = describe(run)
     linearizer = load_linearizer(run.path / LINEARIZER_FILE) if description.linearized else None
     if linearizer is not None and (linearizer.env, linearizer.goal_dim) != (description.env, description.action_dim):

@@ -95,7 +95,7 @@ def zoo_table() -> Sheet:
         limits[name] = card["limits"]
     table.entries = [("not good for", limits)]
     table.notes = [
-        "Such a name can stand wherever a run directory can: 'ibol zoo ant' shows its card, 'ibol page ant' its skills."
+        "Give such a name instead of a run directory: 'ibol zoo ant' shows its card, 'ibol page ant' its skills."
     ]
     return table
 

@@ -41,7 +41,7 @@ def skill_runs(names: Sequence[str]) -> list[Path]:
     """The runs, each once, if all of them hold skills."""
     for name in names:
         if not is_skills(name):
-            raise IbolError(f"{name} holds no skills, but this figure is drawn from runs of 'ibol discover'")
+            raise IbolError(f"{name} has no skills, but this figure is drawn from runs of 'ibol discover'")
     return list(dict.fromkeys(zoo.locate(name) for name in names))
 
 

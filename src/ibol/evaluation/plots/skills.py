@@ -40,7 +40,7 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
         return
     if len(with_skills) < len(names):
         other = next(name for name in names if name not in with_skills)
-        raise IbolError(f"{other} holds no skills: draw skills and linearizers in pictures of their own")
+        raise IbolError(f"{other} has no skills: draw skills and linearizers in separate figures")
     paths, count = skill_runs(names), options.count(500)
     if len({len(describe(RunDirectory.open(path)).location_dims) for path in paths}) > 1:
         raise IbolError("these skills move in spaces of different dimensions: draw them in pictures of their own")

@@ -26,7 +26,7 @@ def plot_linearizer_rewards(names: Sequence[str], output: Path, options: PlotOpt
     paths = list(dict.fromkeys(Path(name) for name in names))
     for path in paths:
         if RunDirectory.open(path).command != "linearize":
-            raise IbolError(f"{path} is no run of 'ibol linearize', but this figure compares linearizers")
+            raise IbolError(f"{path} is not a run of 'ibol linearize', but this figure compares linearizers")
     groups, count = group_runs(paths), options.count(2000)
     env, metric = only_env(groups), find_metric("coverage")
     start = derive(options.seed, "evaluation")  # as `ibol evaluate`, so that the figure has its numbers
