@@ -28,8 +28,7 @@ def contestants(name: str, num_envs: int, workers: int) -> dict[str, tuple[int, 
     batch = ibol.make(name, num_envs, workers)
     actions = np.random.default_rng(0).uniform(-1, 1, (1000, num_envs, batch.action_dim))
     batch.reset(seed=0)
-    # Spawned, not forked: forked workers would have our MuJoCo, which does not time its functions.
-    theirs = gymnasium.vector.AsyncVectorEnv([partial(gymnasium.make, name)] * workers, context="spawn")
+    theirs = gymnasium.vector.AsyncVectorEnv([partial(gymnasium.make, name)] * workers)
     theirs.reset(seed=0)
     scale = theirs.single_action_space.high
     return {
