@@ -434,11 +434,16 @@ def test_the_seconds_in_a_step_give_what_was_tuned(robot: str, seconds: float) -
 
 def test_what_a_robot_does_not_have_is_left_out() -> None:
     asked = presets.build(LinearizerConfig, "linearize", "fast", "anybody")
-    assert (asked.frame, asked.symmetric, asked.end_when_fallen) == ("goal", True, True)
-    found = {
-        name: (made.frame, made.symmetric, made.end_when_fallen)
-        for name, robot in (("ant", ROBOTS["ant"]), ("half_cheetah", ROBOTS["half_cheetah"]), ("none", None))
-        if (made := possible(asked, robot))
+    assert (asked.frame, asked.symmetric, asked.end_when_fallen, asked.rhythms) == ("goal", True, True, 1.0)
+    found = {}
+    for name in ("ant", "dkitty", "half_cheetah", "Pendulum-v1"):
+        env = ibol.make(name, num_envs=1)
+        made = possible(asked, ROBOTS.get(name), env)
+        found[name] = (made.frame, made.symmetric, made.end_when_fallen, made.rhythms, made.imitation_steps)
+    nothing = ("world", False, False, 0.0, 0)
+    assert found == {
+        "ant": ("goal", True, True, 0.0, 0),  # motors: forces, not positions
+        "dkitty": ("goal", True, True, 1.0, 500),
+        "half_cheetah": nothing,
+        "Pendulum-v1": nothing,
     }
-    nothing = ("world", False, False)
-    assert found == {"ant": ("goal", True, True), "half_cheetah": nothing, "none": nothing}

@@ -3,10 +3,10 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ibol.bounds import Count, Fraction, Natural, NonNegative, Positive
-from ibol.envs import Robot
+from ibol.envs import Env, Robot, RobotEnv
 from ibol.errors import IbolError
 from ibol.learners.sac_learner import SACFields
 from ibol.linearizer.frame import has_goal_frame
@@ -82,15 +82,24 @@ class LinearizerConfig(TrainingConfig, SACFields):
     """Keep the policy that reached farthest in an evaluation as the run's result, instead of the last one."""
 
 
-def possible(config: LinearizerConfig, robot: Robot | None) -> LinearizerConfig:
-    """Settings without what this environment does not have."""
+def possible(config: LinearizerConfig, robot: Robot | None, env: Env) -> LinearizerConfig:
+    """Settings without what this environment does not have, and without rhythms where forces move the joints."""
     planar = robot is not None and has_goal_frame(robot)
+    symmetric = config.symmetric and robot is not None and bool(robot.symmetry_generators)
+    gaits = symmetric and isinstance(env, RobotEnv) and has_servos(env.model)
     return dataclasses.replace(
         config,
         frame=config.frame if planar else "world",
-        symmetric=config.symmetric and robot is not None and bool(robot.symmetry_generators),
+        symmetric=symmetric,
         end_when_fallen=config.end_when_fallen and robot is not None and robot.fallen != "never",
+        rhythms=config.rhythms if gaits else 0.0,
+        imitation_steps=config.imitation_steps if gaits else 0,
     )
+
+
+def has_servos(model: Any) -> bool:
+    """Whether controls are positions that the joints are pulled to, so that noise makes a robot tremble on the spot."""
+    return bool((model.actuator_biasprm[:, 1] < 0).all())
 
 
 def timed(config: LinearizerConfig, seconds: float) -> LinearizerConfig:

@@ -61,7 +61,7 @@ class LinearizerTrainer(Trainer):
     def __init__(self, env: str, env_settings: EnvSettings, config: LinearizerConfig, seed: int) -> None:
         robot = env_settings.robot(env)
         if config.where_possible:
-            config = possible(config, robot)
+            config = possible(config, robot, env_settings.make(env, 1))
         if config.by_seconds:
             config = timed(config, env_settings.make(env, 1).dt)
         super().__init__(config, seed)
