@@ -73,7 +73,7 @@ class LinearizerConfig(TrainingConfig, SACFields):
     rule that fits our tuned robots, instead of using the settings of these names."""
     where_possible: bool = False
     """Leave out goal frame, symmetries and the end of episodes by falls where the robot does not have them, instead of
-    stopping with an error."""
+    stopping with an error; and rhythms where it has no symmetries or is moved by motors instead of servos."""
     normalizer_trajectories: Count = 500
     """Trajectories for the fixed observation statistics of an environment that comes without them."""
     evaluate_every: Natural = 10
