@@ -186,7 +186,7 @@ def test_runs_that_do_not_fit_the_figure(runs: Path, tmp_path: Path, capsys: pyt
     for figure in ("boxes", "bins", "returns", "orientation"):
         assert "has no skills" in refusal(capsys, figure, [some, lin], out, *FEW)
     assert "only free robots turn: ant, humanoid, dkitty" in refusal(capsys, "orientation", [some], out, *FEW)
-    assert "no run of 'ibol linearize'" in refusal(capsys, "linearizer-rewards", [lin, some], out, *FEW)
+    assert "is not a run of 'ibol linearize'" in refusal(capsys, "linearizer-rewards", [lin, some], out, *FEW)
     assert "unknown metric 'epsode_length': did you mean 'episode_length'" in refusal(
         capsys, "curves", [some], out, "--metric", "epsode_length"
     )
