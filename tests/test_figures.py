@@ -191,7 +191,7 @@ def test_runs_that_do_not_fit_the_figure(runs: Path, tmp_path: Path, capsys: pyt
         capsys, "curves", [some], out, "--metric", "epsode_length"
     )
     assert "one number of bins" in refusal(capsys, "boxes", [some], out, "--bins", "8", "16", *FEW)
-    assert "pictures of their own" in refusal(capsys, "trajectories", [some, lin], out, *FEW)
+    assert "in separate figures" in refusal(capsys, "trajectories", [some, lin], out, *FEW)
     assert "no directory" in refusal(capsys, "returns", [some], tmp_path / "nowhere" / "x.png", *FEW)
     with pytest.raises(SystemExit):
         draw("pie", [some], out)
