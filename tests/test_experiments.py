@@ -214,7 +214,7 @@ IMITATION = (
         ('preset = "smoke"\nsmoke = { discover = { bta = 1 } }\n' + RUN, "unknown setting 'bta'"),
         ("[a]", "needs runs"),
         ("[a]\nruns = 3", "runs must be a list"),
-        (RUN.replace("runs", "shared_fast = 3\nruns"), "to be a table of settings"),
+        (RUN.replace("runs", "shared_fast = 3\nruns"), "must be a table of settings"),
         (RUN.replace("runs", "trajectories_fast = 0\nruns"), "trajectories is 0"),
         (RUN.replace("runs", "trajectories_fst = 3\nruns"), "unknown key 'trajectories_fst'"),
         ("fast = { discover = 1 }\n" + RUN, "a table of settings for each command"),

@@ -186,12 +186,12 @@ def test_runs_that_do_not_fit_the_figure(runs: Path, tmp_path: Path, capsys: pyt
     for figure in ("boxes", "bins", "returns", "orientation"):
         assert "has no skills" in refusal(capsys, figure, [some, lin], out, *FEW)
     assert "only free robots turn: ant, humanoid, dkitty" in refusal(capsys, "orientation", [some], out, *FEW)
-    assert "no run of 'ibol linearize'" in refusal(capsys, "linearizer-rewards", [lin, some], out, *FEW)
+    assert "is not a run of 'ibol linearize'" in refusal(capsys, "linearizer-rewards", [lin, some], out, *FEW)
     assert "unknown metric 'epsode_length': did you mean 'episode_length'" in refusal(
         capsys, "curves", [some], out, "--metric", "epsode_length"
     )
     assert "one number of bins" in refusal(capsys, "boxes", [some], out, "--bins", "8", "16", *FEW)
-    assert "pictures of their own" in refusal(capsys, "trajectories", [some, lin], out, *FEW)
+    assert "in separate figures" in refusal(capsys, "trajectories", [some, lin], out, *FEW)
     assert "no directory" in refusal(capsys, "returns", [some], tmp_path / "nowhere" / "x.png", *FEW)
     with pytest.raises(SystemExit):
         draw("pie", [some], out)

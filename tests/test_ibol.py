@@ -374,7 +374,7 @@ def test_a_run_from_the_command_line_to_its_use(tmp_path: Path, capsys: pytest.C
     assert (tmp_path / "skills.png").stat().st_size > 10_000
     with pytest.raises(SystemExit):
         main(["plot", str(moved), "linearizer:half_cheetah", "--output", str(tmp_path / "mixed.png")])
-    assert "pictures of their own" in capsys.readouterr().err
+    assert "in separate figures" in capsys.readouterr().err
     with pytest.raises(IbolError, match=r"\(N, 2\)"):
         skills.rollout(np.zeros((2, 3)))
     with pytest.raises(IbolError, match="at least 1"):

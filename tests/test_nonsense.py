@@ -158,7 +158,7 @@ USING = [
     (["evaluate", ""], "an argument is empty"),
     (["evaluate", "a[/b]"], "a[/b] is not a run"),
     (["evaluate", "/dev/null"], "/dev/null"),
-    (["evaluate", "x" * 5000], "is not a run"),
+    (["evaluate", "x" * 5000], "cannot be read as a run"),
     (["plot", "RUN", "--bins", 1], "--bins is 1, but at least 2"),
     (["plot", "RUN", "--bins"], "--bins is empty"),
     (["plot", "RUN", "--trajectories", 0], "--trajectories is 0, but at least 1"),

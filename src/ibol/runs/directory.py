@@ -130,7 +130,7 @@ class RunDirectory:
             bundled = "" if path.is_dir() else f", and bundled skills are called {', '.join(zoo.names())}"
             raise IbolError(f"{path} is not a run: there is no {file}{bundled}") from None
         except OSError as error:
-            raise IbolError(f"{path} has no run that can be read: {error.strerror}") from None
+            raise IbolError(f"{path} cannot be read as a run: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise IbolError(f"{file} is not the configuration of a run ({error})") from None
         if not isinstance(config, dict):
