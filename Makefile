@@ -14,7 +14,8 @@ PAGE := src/ibol/page/assets/page.js
 WEB := web/build.mjs web/package-lock.json $(wildcard web/src/*)
 
 skills: $(VENV)/.installed web-if-possible
-	$(BIN)/ibol discover ant --run-dir runs/ant
+	@# A training that was stopped goes on; one that is done is not repeated.
+	if [ -e runs/ant/config.json ]; then $(BIN)/ibol resume runs/ant; else $(BIN)/ibol discover ant --run-dir runs/ant; fi
 	$(BIN)/ibol evaluate runs/ant --trajectories 500 --json runs/ant/scores.json
 	$(BIN)/ibol plot runs/ant --output runs/ant/skills.png
 	@if [ -e $(PAGE) ]; then $(BIN)/ibol page runs/ant --output runs/ant/skills.html; fi

@@ -159,7 +159,8 @@ def test_horizon(horizon):
         (Walker, {"horizon": None}, "no time limit of its own: give the episode length with horizon"),
         ("half_chetah", {}, "unknown environment 'half_chetah': did you mean 'half_cheetah'"),
         ("zzz", {}, "choose one of ant, .*dkitty, .*point, .*'module:function'"),
-        ("no_such_module:make", {}, "needs the module 'no_such_module'"),
+        ("zzz", {}, "the TOML file of an own robot"),
+        ("no_such_module:make", {}, "needs the module 'no_such_module': .*in the working directory"),
         (f"{__name__}:nothing", {}, "has no environment or function 'nothing'"),
         (f"{__name__}:NO_ENV", {}, "has no environment or function 'NO_ENV'"),
     ],
@@ -257,3 +258,13 @@ def test_masks_and_seeds_of_resets(processes):
     assert options == {"reset_mask": [False, True]}, "the caller's dictionary"
     np.testing.assert_array_equal(env.reset(options={"reset_mask": np.zeros(2, bool)})[0], obs)
     env.close()
+
+
+def test_a_mistake_in_the_module_of_an_environment_is_said_with_its_kind(tmp_path, monkeypatch):
+    (tmp_path / "mistaken_env.py").write_text("import gymnasium\nDT = 1 / 0\n")
+    (tmp_path / "misspelt_env.py").write_text("def make(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(IbolError, match="'mistaken_env': ZeroDivisionError: division by zero"):
+        make("mistaken_env:make")
+    with pytest.raises(IbolError, match=r"'misspelt_env': SyntaxError: .*misspelt_env.py, line 1"):
+        make("misspelt_env:make")

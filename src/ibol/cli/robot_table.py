@@ -28,7 +28,7 @@ def robot_table(source: str) -> Sheet:
     table.add("sizes", f"{len(values)} values of the state, {len(controls)} actions")
     table.add("step", f"{env.dt:g} s ({robot.frame_skip} of {env.model.opt.timestep:g} s)")
     table.add("episode", f"{env.horizon} steps, {env.horizon * env.dt:g} s")
-    table.add("location", ", ".join(values[dim] for dim in robot.location_dims) or "nowhere")
+    table.add("location", ", ".join(values[dim] for dim in robot.location_dims) or _NOWHERE)
     table.add("turns", _ROTATIONS[robot.rotation])
     table.add("seen from the goal", "yes" if has_goal_frame(robot) else "no")
     table.add("symmetries", f"{turns}, with the identity" if turns > 1 else "none but the identity")
@@ -40,6 +40,7 @@ def robot_table(source: str) -> Sheet:
     return table
 
 
+_NOWHERE = "nowhere; 'location' names the values of the state that say where it is"
 _ROTATIONS = {
     "pitch": "in a vertical plane",
     "quaternion": "in space",

@@ -157,16 +157,25 @@ def find_factory(name: str) -> Factory:
     if attribute and module_name:
         try:
             module = importlib.import_module(module_name)
-        except (ImportError, TypeError) as error:  # a TypeError: a relative name
-            raise IbolError(f"the environment {name!r} needs the module {module_name!r}: {error}") from None
+        except IbolError:
+            raise
+        except Exception as error:  # whatever the code of others raises
+            raise IbolError(f"the environment {name!r} needs the module {module_name!r}: {_why(error)}") from error
         if attribute in gymnasium.registry:
             return partial(gymnasium.make, attribute)
         factory = getattr(module, attribute, None)
         if callable(factory):
             return factory
         raise IbolError(f"the module {module_name!r} has no environment or function {attribute!r}")
-    hint = ", a Gymnasium id such as 'Pendulum-v1', or 'module:function' that makes a Gymnasium environment"
-    raise unknown("environment", name, ENVS, hint)
+    hint = ", the TOML file of an own robot, a Gymnasium id such as 'Pendulum-v1', or 'module:function' that makes a"
+    raise unknown("environment", name, ENVS, f"{hint} Gymnasium environment")
+
+
+def _why(error: Exception) -> str:
+    """Why a module cannot be imported; for what its code raises, with the kind of the error."""
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error} (modules are looked for where packages are installed, and in the working directory)"
+    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
 
 
 def _first(name: str, create: Factory) -> gymnasium.Env[Any, Any]:
