@@ -111,7 +111,9 @@ def main() -> None:
             for method in given.methods:
                 path = given.dir / f"{name}-{method}-{seed}"
                 words = ["discover", robot, "--method", method, *horizon, "--seed", str(seed)]
-                row[method] = skills_row(words, linearizer, path, given.trajectories) | pictures(path)
+                row[method] = skills_row(words, linearizer, path, given.trajectories)
+                keep(row)
+                row[method] |= pictures(path)
                 keep(row)
 
 
