@@ -4,8 +4,8 @@
 
 For each robot and seed: a linearizer, then skills of each method on it, all with `fast` as it stands; the linearizer's
 reach and the skills next to the initial and a random policy; pictures, a film and a page in DIR. What is in DIR
-already is resumed or kept. Rows go to `results/own_robots.json`, in the place of older ones of the same robot and seed;
-several of these commands can run side by side.
+already is resumed or kept. Rows go to `results/own_robots.json`, one for each robot and seed; several of these commands
+can run side by side.
 """
 
 import argparse
@@ -34,6 +34,12 @@ def ibol(*words: str) -> float:
     began = time.perf_counter()
     subprocess.run([sys.executable, "-m", "ibol", *words], check=True)
     return round((time.perf_counter() - began) / 60, 2)
+
+
+def flags(method: str) -> list[str]:
+    """What asks for a method, or as `ibol-xy` for a variant of it."""
+    name, _, variant = method.partition("-")
+    return ["--method", name, *(["--variant", variant] if variant else [])]
 
 
 def trained(words: list[str], path: Path) -> RunDirectory:
@@ -81,6 +87,13 @@ def pictures(path: Path) -> dict[str, float]:
     }
 
 
+def kept(robot: str, seed: int) -> dict[str, Any]:
+    """The row of a robot and a seed as it is so far."""
+    rows = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
+    known = [row for row in rows if (row["robot"], row["seed"]) == (robot, seed)]
+    return known[0] if known else {"robot": robot, "seed": seed}
+
+
 def keep(row: dict[str, Any]) -> None:
     """Put a row into the file, in the place of the one that it replaces."""
     with open(RESULTS.parent / ".own_robots.lock", "w") as lock:
@@ -96,7 +109,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("robots", nargs="+", help="TOML files of own robots, or ids of Gymnasium's")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
-    parser.add_argument("--methods", nargs="*", default=["ibol", "diayn"])
+    parser.add_argument(
+        "--methods", nargs="*", default=["ibol", "diayn"], help="such as ibol, or ibol-xy for a variant"
+    )
     parser.add_argument("--horizon", help="steps in an episode of skills (default: the linearizer's)")
     parser.add_argument("--trajectories", type=int, default=1000)
     parser.add_argument("--dir", type=Path, required=True, help="where the runs are kept")
@@ -106,11 +121,11 @@ def main() -> None:
     for robot in given.robots:
         for seed in given.seeds:
             name, linearizer = Path(robot).stem, given.dir / f"{Path(robot).stem}-linearizer-{seed}"
-            row = {"robot": name, "seed": seed, "linearizer": linearizer_row(robot, seed, linearizer)}
+            row = kept(name, seed) | {"linearizer": linearizer_row(robot, seed, linearizer)}
             keep(row)
             for method in given.methods:
                 path = given.dir / f"{name}-{method}-{seed}"
-                words = ["discover", robot, "--method", method, *horizon, "--seed", str(seed)]
+                words = ["discover", robot, *flags(method), *horizon, "--seed", str(seed)]
                 row[method] = skills_row(words, linearizer, path, given.trajectories)
                 keep(row)
                 row[method] |= pictures(path)

@@ -270,7 +270,7 @@ def test_own_environment(read: Callable[[str], Reader]) -> None:
     skills, linearizer = reader.known["ibol"].load_skills("runs/walker"), reader.known["linearizer"]
     assert skills.env == linearizer.env == "Walker2d-v5"
     assert skills.linearizer.goal_dim == linearizer.goal_dim == 18
-    assert skills.env_settings.horizon == 50, "that of the linearizer's run"
+    assert skills.env_settings.horizon == 50, "that of the command"
     assert skills.location_dims == (0,)
     assert is_drawn("walker.png")
     assert reader.known["car"].location_dims == (0,)
