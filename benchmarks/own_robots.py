@@ -87,21 +87,16 @@ def pictures(path: Path) -> dict[str, float]:
     }
 
 
-def kept(robot: str, seed: int) -> dict[str, Any]:
-    """The row of a robot and a seed as it is so far."""
-    rows = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
-    known = [row for row in rows if (row["robot"], row["seed"]) == (robot, seed)]
-    return known[0] if known else {"robot": robot, "seed": seed}
-
-
-def keep(row: dict[str, Any]) -> None:
-    """Put a row into the file, in the place of the one that it replaces."""
+def keep(robot: str, seed: int, **parts: dict[str, Any]) -> None:
+    """Put parts into the row of a robot and a seed."""
     with open(RESULTS.parent / ".own_robots.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
-        rest = [old for old in known if (old["robot"], old["seed"]) != (row["robot"], row["seed"])]
-        rows = sorted([*rest, row], key=lambda one: (one["robot"], one["seed"]))
-        write_json(str(RESULTS), {"preset": "fast"}, ("ibol", "mujoco", "jax", "numpy"), rows)
+        rows = {(row["robot"], row["seed"]): row for row in known}
+        rows[robot, seed] = {"robot": robot, "seed": seed, **rows.get((robot, seed), {}), **parts}
+        write_json(
+            str(RESULTS), {"preset": "fast"}, ("ibol", "mujoco", "jax", "numpy"), [rows[key] for key in sorted(rows)]
+        )
 
 
 def main() -> None:
@@ -121,15 +116,13 @@ def main() -> None:
     for robot in given.robots:
         for seed in given.seeds:
             name, linearizer = Path(robot).stem, given.dir / f"{Path(robot).stem}-linearizer-{seed}"
-            row = kept(name, seed) | {"linearizer": linearizer_row(robot, seed, linearizer)}
-            keep(row)
+            keep(name, seed, linearizer=linearizer_row(robot, seed, linearizer))
             for method in given.methods:
                 path = given.dir / f"{name}-{method}-{seed}"
                 words = ["discover", robot, *flags(method), *horizon, "--seed", str(seed)]
-                row[method] = skills_row(words, linearizer, path, given.trajectories)
-                keep(row)
-                row[method] |= pictures(path)
-                keep(row)
+                row = skills_row(words, linearizer, path, given.trajectories)
+                keep(name, seed, **{method: row})
+                keep(name, seed, **{method: row | pictures(path)})
 
 
 if __name__ == "__main__":
