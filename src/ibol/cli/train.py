@@ -205,6 +205,7 @@ def next_commands(run: Any) -> list[str]:
     from ibol import trust
     from ibol.envs import ROBOTS
     from ibol.page.write import is_built
+    from ibol.robots.kept import is_marked
 
     path, trusted = shlex.quote(str(run.path)), trust.flags(run.config["env"], run.method)
     named = lambda ending: shlex.quote(f"{run.path.name}{ending}")  # noqa: E731
@@ -213,8 +214,10 @@ def next_commands(run: Any) -> list[str]:
         commands.append(f"ibol plot {path} --output {named('.png')}{trusted}")
     else:
         commands.append(f"ibol plot {path} --figure curves --output {named('.png')}{trusted}")
-    if run.command in ("discover", "linearize") and run.config["env"] in (*ROBOTS, "point") and is_built():
+    env = run.config["env"]
+    shown = env in (*ROBOTS, "point") or is_marked(env)
+    if run.command in ("discover", "linearize") and shown and is_built():
         commands.append(f"ibol page {path} --output {named('.html')}{trusted}")
     if run.command == "linearize":
-        commands.append(f"ibol discover {shlex.quote(run.config['env'])} --linearizer {path}")
+        commands.append(f"ibol discover {shlex.quote(env)} --linearizer {path}")
     return commands
