@@ -156,15 +156,29 @@ def test_names_are_shortened_by_what_they_share_and_then_in_the_middle() -> None
 # Help.
 
 
-def test_the_list_of_commands_imports_nothing_that_takes_long() -> None:
+def imports(*words: str) -> tuple[set[str], str]:
+    """What a command imports, and what it prints."""
     timed = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "ibol", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-X", "importtime", "-m", "ibol", *words], capture_output=True, text=True, check=True
     )
-    imported = {line.rpartition("|")[2].strip() for line in timed.stderr.splitlines()}
+    return {line.rpartition("|")[2].strip() for line in timed.stderr.splitlines()}, timed.stdout
+
+
+def test_the_list_of_commands_imports_nothing_that_takes_long() -> None:
+    imported, printed = imports("--help")
     assert "ibol.cli" in imported
     assert not {"jax", "mujoco", "numpy", "gymnasium", "tyro", "rich"} & imported
-    assert timed.stdout.strip() == HELP
+    assert printed.strip() == HELP
     assert widest(HELP) <= 100
+
+
+def test_mujoco_does_not_look_for_a_window_system(tmp_path: Path) -> None:
+    """GLFW would be looked for by a process that outlives a command which is stopped, and complains."""
+    imported, _ = imports(
+        "sac", "point", "--preset", "smoke", "--epochs", "1", "--quiet", "--run-dir", str(tmp_path / "run")
+    )
+    assert "ibol.gl" in imported
+    assert "glfw" not in imported
 
 
 def asked(*words: str) -> Any:

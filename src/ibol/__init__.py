@@ -7,7 +7,7 @@ agent = ibol.load_agent("runs/my-run")   # what a run has learned, ready to act
 
 from ibol import interrupt
 
-if interrupt.is_command_line():  # before the imports that take long
+if interrupt.COMMAND_LINE:  # before the imports that take long
     interrupt.end_at_once()
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibol.errors import IbolError
 
-if TYPE_CHECKING or not interrupt.is_command_line():  # a command imports what it needs when it needs it
+if TYPE_CHECKING or not interrupt.COMMAND_LINE:  # a command imports what it needs when it needs it
     import ibol.gl  # noqa: F401 (before anything else imports MuJoCo)
     from ibol.envs import OwnRobot as Robot
     from ibol.envs import make

@@ -35,7 +35,7 @@ def import_mujoco() -> None:
     There nobody else renders, and to look for GLFW takes a process that does not end with this one.
     """
     before = dict(os.environ)
-    if interrupt.is_command_line():
+    if interrupt.COMMAND_LINE:
         os.environ["MUJOCO_GL"] = "disabled"
     try:
         importlib.import_module("mujoco")

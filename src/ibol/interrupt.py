@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
+COMMAND_LINE = os.path.basename(sys.argv[0]) == "ibol" or (sys.argv[0] == "-m" and "ibol" in sys.orig_argv[1:])
+"""Whether this process is the command `ibol`, and not a program that imports it."""
 GRACE = 5.0  # seconds that an epoch has to end after a SIGTERM, which is often followed by a SIGKILL
 _AGAIN = 0.5  # seconds after which an exception that somebody swallowed is raised again
 
@@ -27,11 +29,6 @@ def end_at_once() -> None:
         signal.signal(signal.SIGINT, _end)
         # While Python takes itself down there is nothing left to stop, and Ctrl-C would kill it without a word.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
-
-
-def is_command_line() -> bool:
-    """Whether this process is the command `ibol`, and not a program that imports it."""
-    return os.path.basename(sys.argv[0]) == "ibol" or (sys.argv[0] == "-m" and "ibol" in sys.orig_argv[1:])
 
 
 @contextmanager
