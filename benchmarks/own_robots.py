@@ -79,12 +79,13 @@ def skills_row(words: list[str], linearizer: Path, path: Path, trajectories: int
 
 
 def pictures(path: Path) -> dict[str, float]:
-    """A figure, a film and a page of a run, and the minutes that each took."""
-    return {
-        "plot_minutes": ibol("plot", str(path), "--trajectories", "300", "--output", f"{path}.png"),
-        "video_minutes": ibol("video", str(path), "--output", f"{path}.mp4"),
-        "page_minutes": ibol("page", str(path), "--output", f"{path}.html"),
-    }
+    """A figure, a film and a page of a run, drawn again where they are, and the minutes that each took."""
+    minutes = {}
+    for command, ending, more in (("plot", "png", ["--trajectories", "300"]), ("video", "mp4", []), ("page", "html", [])):
+        output = Path(f"{path}.{ending}")
+        output.unlink(missing_ok=True)
+        minutes[f"{command}_minutes"] = ibol(command, str(path), *more, "--output", str(output))
+    return minutes
 
 
 def keep(robot: str, seed: int, **parts: dict[str, Any]) -> None:

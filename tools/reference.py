@@ -1,4 +1,5 @@
-"""Tables of the documentation that are made from the code: commands with their flags, settings, metrics, tuning.
+"""Tables of the documentation that are made from the code or from files of numbers: commands with their flags, settings,
+metrics, tuning, own robots.
 
 A page asks for one of them by a line such as `<!-- insert: commands -->`.
 """
@@ -7,6 +8,7 @@ import argparse
 import dataclasses
 import functools
 import importlib
+import json
 import re
 import sys
 import warnings
@@ -23,6 +25,7 @@ from ibol.metrics.catalogue import CATALOGUE, Metric
 from ibol.training import launch
 
 INSERT = re.compile(r"^<!-- insert: ([\w-]+)(?: ([\w-]+))? -->$", re.M)
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 ENV_OF = {"linearize": "ant", "discover": "ant", "sac": "half_cheetah", "downstream": "ant_goal"}
 """For which environment the defaults of commands that train are shown."""
 PARTS = {"raw": "without a linearizer", "none": "without skills"}
@@ -208,20 +211,59 @@ def _try(row: Mapping[str, Any], chosen: bool) -> list[str]:
     return [*cells, f"{scores['accuracy']:.3f}", f"{scores['spread']:.1f}"]
 
 
+def own_robots_text(part: str) -> str:
+    """What robots that nobody tuned gave: their linearizers, or skills on them."""
+    rows = json.loads((BENCHMARKS / "results" / "own_robots.json").read_text())["results"]
+    if part == "linearizers":
+        return table(
+            ["robot", "seed", "reached (m)", "fallen at the end", "million steps", "minutes of training"],
+            ([row["robot"], row["seed"], *_linearizer_cells(row["linearizer"])] for row in rows),
+        )
+    titles = {name: launch.find(name).title for name in launch.discovery_methods()}
+    measured = [
+        [row["robot"], titles[name], row["seed"], *_skills_cells(row[name])]
+        for row in rows
+        for name in titles
+        if name in row
+    ]
+    header = ["robot", "method", "seed", "information from neighbours", "accuracy", "spread (m)", "where they end"]
+    return table([*header, "minutes of training"], measured)
+
+
+def _linearizer_cells(row: Mapping[str, Any]) -> list[str]:
+    line = "forward" in row
+    reached = f"{row['forward']:.1f}, {row['backward']:.1f}" if line else f"{row['distance']:.1f} on average"
+    fallen = f"{row['fallen']:.0%}" if "fallen" in row else "-"
+    return [reached, fallen, f"{row['env_steps'] / 1e6:.1f}", f"{row['training_minutes']:.0f}"]
+
+
+def _skills_cells(row: Mapping[str, Any]) -> list[str]:
+    """Each number with those of the initial and the random policy behind it."""
+    policies = [row["scores"][policy] for policy in ("skills", "untrained", "random")]
+    digits = {"neighbour_information": 2, "accuracy": 2, "spread": 1}
+    compared = [" / ".join(f"{one[name]:.{n}f}" for one in policies) for name, n in digits.items()]
+    skills = policies[0]
+    line = "lowest" in skills
+    ends = f"{skills['lowest']:.1f} to {skills['highest']:.1f} m" if line else (
+        f"{skills['smallest_sector']:.1%} in the emptiest of 12 directions"
+    )
+    return [*compared, ends, f"{row['training_minutes']:.0f}"]
+
+
 def _tune() -> Any:
     """benchmarks/tune.py, which has the criterion."""
-    folder = str(Path(__file__).parents[1] / "benchmarks")
-    sys.path.insert(0, folder)
+    sys.path.insert(0, str(BENCHMARKS))
     try:
         return importlib.import_module("tune")
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(str(BENCHMARKS))
 
 
 INSERTS: dict[str, Callable[..., str]] = {
     "commands": commands_text,
     "settings": settings_text,
     "evaluation-metrics": metrics_text,
+    "own-robots": own_robots_text,
     "tuning": tuning_text,
 }
 
