@@ -69,7 +69,7 @@ def test_settings_that_differ_are_marked_and_references_stand_beside(page: Path)
     row = re.search(r'<tr><th scope="row">learning_rate</th>(.*?)</tr>', text)
     assert row is not None
     assert 'class="other">0.01<' in row.group(1)
-    assert "before training" in text
+    assert "initial policy" in text
     assert "random policy" in text
     assert re.search(r'<th scope="col" title="how often [^"]*">accuracy ↑</th>', text)
     assert (

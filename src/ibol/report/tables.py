@@ -21,7 +21,7 @@ _ESTIMATORS = (
 )
 _APART = ("run", "env", "method", "policy", "intervals")
 _ABOUT = ("method", "policy", "environment")
-_POLICIES = {"skills": "trained", "untrained": "before training", "random": "random policy"}
+_POLICIES = {"skills": "trained", "untrained": "initial policy", "random": "random policy"}
 
 
 def command_line(run: RunDirectory) -> str:

@@ -39,7 +39,7 @@ def pictures_of(run: LoadedRun, *, trajectories: int, seed: int, along: Directio
         choices: tuple[tuple[str, Any], ...] = (
             ("random skills", {"trajectories": trajectories}),
             ("8 skills", {"which": "eight", "trajectories": eight}),
-            ("before training", {"policy": "untrained", "trajectories": trajectories}),
+            ("initial policy", {"policy": "untrained", "trajectories": trajectories}),
             ("random policy", {"policy": "random", "trajectories": trajectories}),
         )
         pairs = [(title, seen(skill_rollouts(run, seed=seed, **options), along)) for title, options in choices]
