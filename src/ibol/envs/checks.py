@@ -80,7 +80,7 @@ def action_array(env: Any, actions: ArrayLike) -> NDArray[np.float64]:
     if not np.isfinite(acts).all():
         bad = int(np.flatnonzero(~np.isfinite(acts).all(axis=1))[0])
         raise IbolError(f"the action of environment {bad} of {env.name} is not finite: {acts[bad]}")
-    return np.clip(acts, -1.0, 1.0)
+    return acts.clip(-1.0, 1.0)
 
 
 def dimensions(name: str, given: Any, size: int) -> tuple[int, ...]:

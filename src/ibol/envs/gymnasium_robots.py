@@ -15,11 +15,14 @@ import numpy as np
 from mujoco.batch import Batch
 
 from ibol.envs.base import Bools, Floats, Ints
+from ibol.envs.lean import lean_model
 from ibol.envs.robot_env import RobotEnv
 from ibol.envs.robots import Robot
 from ibol.errors import IbolError
 
 _INFINITE = float("inf")
+_VIEWS = ("_lean", "_derived", "_few", "_forces")  # made anew in a copy
+_FEW = 8  # simulations whose forward pass takes no longer than it takes to wake a thread
 
 ARGUMENTS = {
     "forward_reward_weight": "forward_weight",
@@ -49,26 +52,47 @@ class GymnasiumRobotEnv(RobotEnv):
         super().__init__(with_arguments(robot, given), **options)
 
     def _simulate(self, num_threads: int) -> None:
+        self._lean = lean_model(self.robot, self.model)
         super()._simulate(num_threads)
+        if not self._lean.nu:
+            joints = self.model.actuator_trnid[:, 0]
+            self._motors, self._gears = self.model.jnt_dofadr[joints], self.model.actuator_gear[:, 0]
+            self._forces = self._batch.bind("qfrc_applied")
         self._derived = {name: self._batch.bind(name) for name in self.derived}
+        self._few = Batch(self._lean, _FEW, 1) if self.num_threads > 1 and not self.derived else None
 
     def _make_batch(self, num_threads: int) -> Batch:
-        return Batch(self.model, self.num_envs, num_threads, persistent=self.persistent)
+        return Batch(self._lean, self.num_envs, num_threads, persistent=self.persistent)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_derived"}
+        return {name: value for name, value in super().__getstate__().items() if name not in _VIEWS}
 
     def _reset(self, ids: Ints) -> Floats:
         states = super()._reset(ids)
-        self._ctrl[ids] = 0.0
-        self._batch.forward(ids)  # as Gymnasium does: the solver starts from what it finds here
+        self._forward_from(ids)  # as Gymnasium does: the solver starts from what it finds here
         return states
 
-    def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
-        reward = super()._rewards(x_before, ctrl)
+    def _forward_from(self, ids: Ints) -> None:
+        """`mj_forward` in some simulations."""
+        if self._few is None or len(ids) > _FEW:
+            self._batch.forward(ids)
+        else:  # done before other threads are awake
+            rows = slice(len(ids))
+            self._few.state[rows] = self._batch.state[ids]
+            self._few.forward(np.arange(len(ids)))
+            self._batch.state[ids] = self._few.state[rows]
+
+    def _rewards(self, x_before: Floats, ctrl: Floats, unhealthy: Bools) -> Floats:
+        reward = super()._rewards(x_before, ctrl, unhealthy)
         if self.robot.alive_reward and self.robot.healthy:
-            reward = reward - self.robot.alive_reward * self._unhealthy()
+            reward = reward - self.robot.alive_reward * unhealthy
         return np.asarray(reward)
+
+    def _drive(self, ctrl: Floats) -> None:
+        if self._lean.nu:
+            super()._drive(ctrl)
+        else:
+            self._forces[:, self._motors] = ctrl * self._gears
 
     def _body(self, name: str) -> Floats:
         """Positions (N, 3) of a body."""
@@ -90,7 +114,7 @@ class ReacherEnv(GymnasiumRobotEnv):
                 target = self._rngs[i].uniform(-0.2, 0.2, 2)
             state[row, 2:4], state[row, -2:] = target, 0.0
 
-    def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
+    def _rewards(self, x_before: Floats, ctrl: Floats, unhealthy: Bools) -> Floats:
         far = np.linalg.norm(self._body("fingertip") - self._body("target"), axis=1)
         return np.asarray(-far - self._effort(ctrl))
 
@@ -107,7 +131,7 @@ class PusherEnv(GymnasiumRobotEnv):
                 place = np.array([self._rngs[i].uniform(-0.3, 0.0), self._rngs[i].uniform(-0.2, 0.2)])
             state[row, 7:9], state[row, 9:11], state[row, -4:] = place, 0.0, 0.0
 
-    def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
+    def _rewards(self, x_before: Floats, ctrl: Floats, unhealthy: Bools) -> Floats:
         thing = self._body("object")
         near = np.linalg.norm(thing - self._body("tips_arm"), axis=1)
         far = np.linalg.norm(thing - self._body("goal"), axis=1)
@@ -117,8 +141,8 @@ class PusherEnv(GymnasiumRobotEnv):
 class PendulumEnv(GymnasiumRobotEnv):
     """A cart with a pole: 1 for each step in which the pole stands."""
 
-    def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
-        return np.asarray(1.0 - self._unhealthy(), np.float64)
+    def _rewards(self, x_before: Floats, ctrl: Floats, unhealthy: Bools) -> Floats:
+        return np.asarray(1.0 - unhealthy, np.float64)
 
 
 class DoublePendulumEnv(GymnasiumRobotEnv):
@@ -129,10 +153,10 @@ class DoublePendulumEnv(GymnasiumRobotEnv):
     def _unhealthy(self) -> Bools:
         return np.asarray(self._derived["site_xpos"][:, 0, 2] <= 1)
 
-    def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
+    def _rewards(self, x_before: Floats, ctrl: Floats, unhealthy: Bools) -> Floats:
         x, height = self._derived["site_xpos"][:, 0, 0], self._derived["site_xpos"][:, 0, 2]
         first, second = self._state[:, self._nq + 1], self._state[:, self._nq + 2]
-        alive = self.robot.alive_reward * ~self._unhealthy()
+        alive = self.robot.alive_reward * ~unhealthy
         return np.asarray(alive - 0.01 * x**2 - (height - 2) ** 2 - 1e-3 * first**2 - 5e-3 * second**2)
 
 
@@ -145,7 +169,7 @@ class ContactEnv(GymnasiumRobotEnv):
 
     def _simulate(self, num_threads: int) -> None:
         super()._simulate(num_threads)
-        self._scratch = mujoco.MjData(self.model)
+        self._scratch = mujoco.MjData(self._lean)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_scratch"}
@@ -161,10 +185,10 @@ class ContactEnv(GymnasiumRobotEnv):
         self._before[ids] = self._middle()[ids]
         return states
 
-    def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
+    def _rewards(self, x_before: Floats, ctrl: Floats, unhealthy: Bools) -> Floats:
         robot, now = self.robot, self._middle()
         velocity, self._before = (now - self._before) / self.dt, now
-        alive = robot.alive_reward * ~self._unhealthy()
+        alive = robot.alive_reward * ~unhealthy
         return np.asarray(robot.forward_weight * velocity + alive - self._effort(ctrl) - self._contact_cost())
 
     def _contact_cost(self) -> Floats:
@@ -172,7 +196,7 @@ class ContactEnv(GymnasiumRobotEnv):
         cost = np.zeros(self.num_envs)
         for i in np.flatnonzero(~(self._terminated | self._truncated)):
             self._batch.get_data(int(i), self._scratch)
-            mujoco.mj_rnePostConstraint(self.model, self._scratch)
+            mujoco.mj_rnePostConstraint(self._lean, self._scratch)
             forces = np.clip(self._scratch.cfrc_ext, -self.contact_clip, self.contact_clip)
             cost[i] = min(self.contact_weight * np.sum(np.square(forces)), self.most)
         return cost
@@ -193,7 +217,7 @@ class StandupEnv(HumanoidEnv):
 
     contact_weight = 5e-7
 
-    def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
+    def _rewards(self, x_before: Floats, ctrl: Floats, unhealthy: Bools) -> Floats:
         height = self._qpos[:, 2] / self.model.opt.timestep
         return np.asarray(height - self._effort(ctrl) - self._contact_cost() + 1)
 

@@ -126,8 +126,12 @@ class RobotEnv(BatchedEnv):
         nv = self._state.shape[1] - nq
         self._batch.state[ids] = self._rest
         noise = np.empty((len(ids), nq + nv))
+        alike = robot.qpos_noise == robot.qvel_noise and not robot.qvel_noise_is_normal
         for row, i in enumerate(ids):
             rng = self._rngs[i]
+            if alike:  # the same numbers as below, in one call
+                noise[row] = rng.uniform(-robot.qpos_noise, robot.qpos_noise, nq + nv)
+                continue
             noise[row, :nq] = rng.uniform(-robot.qpos_noise, robot.qpos_noise, nq)
             if robot.qvel_noise_is_normal:
                 noise[row, nq:] = robot.qvel_noise * rng.standard_normal(nv)
@@ -146,7 +150,7 @@ class RobotEnv(BatchedEnv):
     def _advance(self, actions: Floats, ids: Ints | None) -> tuple[Floats, Floats, Bools, Bools]:
         robot = self.robot
         ctrl = self._controls(actions)
-        self._ctrl[:] = ctrl
+        self._drive(ctrl)
         x_before = self._qpos[:, self._forward].copy()
         diverged = np.zeros(self.num_envs, bool)
         # MuJoCo resets a simulation with a bad state by itself and counts it as a warning, but never beyond 1.
@@ -157,13 +161,13 @@ class RobotEnv(BatchedEnv):
             except SimulationError as error:
                 diverged[error.ids] = True
         obs = self._observation(self._state.copy(), actions)
-        diverged |= self._batch.warning[:, _DIVERGED, 1].any(axis=1)
+        if self._batch.warning.any():
+            diverged |= self._batch.warning[:, _DIVERGED, 1].any(axis=1)
         if not np.isfinite(obs).all():
             diverged |= ~np.isfinite(obs).all(axis=1)
-        reward = self._rewards(x_before, ctrl)
-        terminated = np.zeros(self.num_envs, bool)
-        if self.terminate:
-            terminated |= self._unhealthy()
+        unhealthy = self._unhealthy()
+        reward = self._rewards(x_before, ctrl, unhealthy)
+        terminated = unhealthy.copy() if self.terminate else np.zeros(self.num_envs, bool)
         if robot.healthy_height is not None and self.terminate:
             low, high = robot.healthy_height
             terminated |= (obs[:, 2] < low) | (obs[:, 2] > high)
@@ -171,8 +175,8 @@ class RobotEnv(BatchedEnv):
             terminated |= has_fallen(robot, obs)
         return obs, reward, terminated, diverged
 
-    def _rewards(self, x_before: Floats, ctrl: Floats) -> Floats:
-        """The external rewards (N,) of a step from x (N,) with controls (N, m)."""
+    def _rewards(self, x_before: Floats, ctrl: Floats, unhealthy: Bools) -> Floats:
+        """The external rewards (N,) of a step from x (N,) with controls (N, m), and which are unhealthy (N,) now."""
         robot = self.robot
         velocity = (self._qpos[:, self._forward] - x_before) / self.dt
         reward = robot.forward_weight * velocity + robot.alive_reward
@@ -186,6 +190,10 @@ class RobotEnv(BatchedEnv):
             found |= ~((self._state[:, value] > low) & (self._state[:, value] < high))
         return found
 
+    def _drive(self, ctrl: Floats) -> None:
+        """Set what moves the simulations in their next step."""
+        self._ctrl[:] = ctrl
+
     def _controls(self, actions: Floats) -> Floats:
         """What the actuators get."""
         return actions * self._ctrl_scale + self._ctrl_offset
@@ -194,7 +202,7 @@ class RobotEnv(BatchedEnv):
         """States (N, n) from qpos and qvel (N, nq + nv), which may be changed, and the actions that led there."""
         clip = self.robot.velocity_clip
         if clip is not None:
-            np.clip(state[:, self._nq :], -clip, clip, out=state[:, self._nq :])
+            state[:, self._nq :].clip(-clip, clip, out=state[:, self._nq :])
         return state if self._kept is None else state[:, self._kept]
 
 
