@@ -80,8 +80,8 @@ def skills_row(words: list[str], linearizer: Path, path: Path, trajectories: int
 
 def pictures(path: Path) -> dict[str, float]:
     """A figure, a film and a page of a run, drawn again where they are, and the minutes that each took."""
-    minutes = {}
-    for command, ending, more in (("plot", "png", ["--trajectories", "300"]), ("video", "mp4", []), ("page", "html", [])):
+    minutes, drawn = {}, ("--trajectories", "300")
+    for command, ending, more in (("plot", "png", drawn), ("video", "mp4", ()), ("page", "html", ())):
         output = Path(f"{path}.{ending}")
         output.unlink(missing_ok=True)
         minutes[f"{command}_minutes"] = ibol(command, str(path), *more, "--output", str(output))

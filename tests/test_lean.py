@@ -59,11 +59,3 @@ def test_motors_that_are_more_than_a_force_stay() -> None:
         other = copy.copy(model)
         getattr(other, field)[:] = value
         assert not has_plain_motors(other)
-
-
-def test_few_new_episodes_begin_as_many_do() -> None:
-    many, few = ibol.make("Walker2d-v5", 12, 2), ibol.make("Walker2d-v5", 12, 2)
-    many.reset(seed=0)
-    few.reset(seed=0)
-    few.reset(seed=0, options={"reset_mask": np.arange(12) < 4})
-    np.testing.assert_array_equal(few._batch.state, many._batch.state)

@@ -1,5 +1,5 @@
-"""Tables of the documentation that are made from the code or from files of numbers: commands with their flags, settings,
-metrics, tuning, own robots.
+"""Tables of the documentation that are made from the code or from files of numbers: commands with their flags,
+settings, metrics, tuning, own robots.
 
 A page asks for one of them by a line such as `<!-- insert: commands -->`.
 """
@@ -244,8 +244,10 @@ def _skills_cells(row: Mapping[str, Any]) -> list[str]:
     compared = [" / ".join(f"{one[name]:.{n}f}" for one in policies) for name, n in digits.items()]
     skills = policies[0]
     line = "lowest" in skills
-    ends = f"{skills['lowest']:.1f} to {skills['highest']:.1f} m" if line else (
-        f"{skills['smallest_sector']:.1%} in the emptiest of 12 directions"
+    ends = (
+        f"{skills['lowest']:.1f} to {skills['highest']:.1f} m"
+        if line
+        else (f"{skills['smallest_sector']:.1%} in the emptiest of 12 directions")
     )
     return [*compared, ends, f"{row['training_minutes']:.0f}"]
 

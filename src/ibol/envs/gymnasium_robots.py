@@ -21,8 +21,7 @@ from ibol.envs.robots import Robot
 from ibol.errors import IbolError
 
 _INFINITE = float("inf")
-_VIEWS = ("_lean", "_derived", "_few", "_forces")  # made anew in a copy
-_FEW = 8  # simulations whose forward pass takes no longer than it takes to wake a thread
+_VIEWS = ("_lean", "_derived", "_forces")  # made anew in a copy
 
 ARGUMENTS = {
     "forward_reward_weight": "forward_weight",
@@ -59,7 +58,6 @@ class GymnasiumRobotEnv(RobotEnv):
             self._motors, self._gears = self.model.jnt_dofadr[joints], self.model.actuator_gear[:, 0]
             self._forces = self._batch.bind("qfrc_applied")
         self._derived = {name: self._batch.bind(name) for name in self.derived}
-        self._few = Batch(self._lean, _FEW, 1) if self.num_threads > 1 and not self.derived else None
 
     def _make_batch(self, num_threads: int) -> Batch:
         return Batch(self._lean, self.num_envs, num_threads, persistent=self.persistent)
@@ -69,18 +67,8 @@ class GymnasiumRobotEnv(RobotEnv):
 
     def _reset(self, ids: Ints) -> Floats:
         states = super()._reset(ids)
-        self._forward_from(ids)  # as Gymnasium does: the solver starts from what it finds here
+        self._batch.forward(ids)  # as Gymnasium does: the solver starts from what it finds here
         return states
-
-    def _forward_from(self, ids: Ints) -> None:
-        """`mj_forward` in some simulations."""
-        if self._few is None or len(ids) > _FEW:
-            self._batch.forward(ids)
-        else:  # done before other threads are awake
-            rows = slice(len(ids))
-            self._few.state[rows] = self._batch.state[ids]
-            self._few.forward(np.arange(len(ids)))
-            self._batch.state[ids] = self._few.state[rows]
 
     def _rewards(self, x_before: Floats, ctrl: Floats, unhealthy: Bools) -> Floats:
         reward = super()._rewards(x_before, ctrl, unhealthy)
