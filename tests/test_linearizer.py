@@ -408,7 +408,7 @@ def test_a_fallen_robot_ends_its_training_episode_only() -> None:
         ("ant", {"symmetric": True, "relabel": 0.0}, "relabel"),
         ("half_cheetah", {"frame": "goal"}, "moves in the plane"),
         ("ant", {"frame": "goal", "reward": "euclidean", "critic": "scalar", "relabel": 0.0}, "frame world only"),
-        ("dkitty", {"rhythms": 0.5}, "add symmetric"),
+        ("dkitty", {"rhythms": 0.5}, "add --symmetric"),
     ],
 )
 def test_what_a_robot_cannot_do_is_said(env: str, wrong: dict[str, object], match: str) -> None:
