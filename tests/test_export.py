@@ -384,7 +384,10 @@ def test_wrong_calls_write_nothing(
         export_agent("point", place, "onyx")
     monkeypatch.setitem(sys.modules, "onnx", None)
     said = fails(capsys, "export", "point", "--output", place)
-    assert said == "ibol: ONNX graphs are written with the package onnx: pip install 'ibol[onnx]'\n"
+    assert (
+        said
+        == "ibol: ONNX graphs are written with the package onnx: pip install 'ibol[onnx]', or choose --format npz\n"
+    )
     call("export", "point", "--format", "npz", "--output", tmp_path / "arrays")  # needs no onnx
     assert not place.exists()
 

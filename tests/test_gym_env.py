@@ -1,3 +1,6 @@
+import re
+import warnings
+
 import gymnasium
 import numpy as np
 import pytest
@@ -92,6 +95,34 @@ def test_by_function_with_actions_rescaled(source):
         np.testing.assert_allclose(obs, before + moved, atol=1e-6)
         np.testing.assert_allclose(reward, moved, atol=1e-6)
     env.close()
+
+
+def puck():
+    env = Walker()
+    env.action_space = Box(-1, 1, (1,), np.float64)
+    return env
+
+
+def test_actions_of_double_precision_need_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(puck, horizon=9).close()
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("my_env.py:Puck", "names a file, but a module is needed: write my_env:Puck"),
+        ("robots/my_env.py:Puck", "write robots.my_env:Puck"),
+        (
+            "robots/cart.xml",
+            "is a model, but an own robot is a TOML file: write one beside it, with model = 'cart.xml'",
+        ),
+    ],
+)
+def test_files_in_the_place_of_an_environment(name, says):
+    with pytest.raises(IbolError, match=re.escape(says)):
+        make(name)
 
 
 def test_arguments_of_an_own_environment():

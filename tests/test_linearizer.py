@@ -179,6 +179,14 @@ def test_squeezing_keeps_the_length_and_bends_towards_x() -> None:
     np.testing.assert_array_equal(bent[:, 2], goals[:, 2])
 
 
+def test_a_location_without_directions_is_refused_before_the_training() -> None:
+    config = LinearizerConfig(epochs=1, normalizer_trajectories=2)
+    with pytest.raises(IbolError, match=r"Pendulum-v1 has 0 location dimensions, .* name them with --location-dims"):
+        LinearizerTrainer("Pendulum-v1", EnvSettings(), config, 0)
+    unseen = dataclasses.replace(config, evaluate_every=0)
+    assert LinearizerTrainer("Pendulum-v1", EnvSettings(), unseen, 0).description.location_dims == ()
+
+
 def test_what_does_not_fit_is_refused() -> None:
     lin = untrained()
     with pytest.raises(IbolError, match="trained in point, but the environment is ant"):
@@ -400,7 +408,7 @@ def test_a_fallen_robot_ends_its_training_episode_only() -> None:
         ("ant", {"symmetric": True, "relabel": 0.0}, "relabel"),
         ("half_cheetah", {"frame": "goal"}, "moves in the plane"),
         ("ant", {"frame": "goal", "reward": "euclidean", "critic": "scalar", "relabel": 0.0}, "frame world only"),
-        ("dkitty", {"rhythms": 0.5}, "add symmetric"),
+        ("dkitty", {"rhythms": 0.5}, "add --symmetric"),
     ],
 )
 def test_what_a_robot_cannot_do_is_said(env: str, wrong: dict[str, object], match: str) -> None:

@@ -17,6 +17,7 @@ import ibol
 from conftest import call, fails, made_once
 from ibol import presets
 from ibol.cli import main
+from ibol.cli.robot_table import robot_table
 from ibol.envs import RobotEnv, load_robot, robot_from
 from ibol.envs.own import is_description
 from ibol.envs.registry import ROBOTS
@@ -322,6 +323,25 @@ def test_a_linearizer_brings_its_robot_to_discover(fresh: Path) -> None:
     kept = fresh / "linearizer" / "robot" / "robot.toml"
     assert load_robot(kept).name == json.loads((fresh / "linearizer" / "config.json").read_text())["env"]
     assert ibol.load_linearizer(fresh / "ibol" / "linearizer.safetensors").env.startswith("hexapod@")
+
+
+def test_a_linearizer_of_the_robot_before_a_change_is_refused(fresh: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    robot = EXAMPLES / "hexapod.toml"  # with another frame_skip
+    said = fails(capsys, "discover", robot, "--linearizer", fresh / "linearizer")
+    assert "was changed in between, so train a new one" in " ".join(said.split())
+    assert "train one with 'ibol linearize' and its TOML file" in " ".join(fails(capsys, "discover", robot).split())
+
+
+def test_random_actions_say_whether_a_robot_can_move(tmp_path: Path) -> None:
+    moves = dict(robot_table(str(write(tmp_path, CART))).rows)["random actions"]
+    still = dict(
+        robot_table(str(write(tmp_path / "weak", CART.replace('ctrlrange="', 'gear="1e-6" ctrlrange="')))).rows
+    )
+    assert _metres(moves) > 10 * _metres(still["random actions"])
+
+
+def _metres(text: str) -> float:
+    return float(text.removeprefix("move its location by ").split()[0])
 
 
 def test_another_robot_of_that_name_is_told_apart(fresh: Path, capsys: pytest.CaptureFixture[str]) -> None:

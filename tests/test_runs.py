@@ -234,7 +234,7 @@ def test_metrics_beyond_the_checkpoint_and_torn_lines_are_dropped(tmp_path: Path
     assert [(row["epoch"], row["total"]) for row in run.metrics()] == [(1, 0), (2, 1), (3, 3), (4, 6)]
 
 
-def test_ctrl_c_saves_and_resume_continues(tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_resume_continues(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     class Interrupted(Counter):
         def run_epoch(self, epoch: int) -> Epoch:
             if epoch == 2:
@@ -244,6 +244,7 @@ def test_ctrl_c_saves_and_resume_continues(tmp_path: Path) -> None:
     run, before = new_run(tmp_path / "run"), signal.getsignal(signal.SIGINT)
     rarely = RunSettings(quiet=True, checkpoint_minutes=60)
     assert train(Interrupted(), run, rarely) is False
+    assert "stopping after this epoch" in capfd.readouterr().err, "an epoch may take long"
     assert run.load_checkpoint()[1] == 3
     assert train(Counter(), run, rarely, resume=True)
     assert [row["total"] for row in run.metrics()] == [0, 1, 3, 6, 10]

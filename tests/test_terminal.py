@@ -123,6 +123,18 @@ def test_presets_show_what_differs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(settings_of(everything)) == len(settings_of(few)) + count
 
 
+def test_a_single_preset_is_shown_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lonely.py").write_text("from ibol.methods.diayn import METHOD")
+    (tmp_path / "lonely.toml").write_text("[fast.all]\nepochs = 7")
+    monkeypatch.syspath_prepend(tmp_path)
+    call("presets", "lonely:METHOD")
+    shown = capsys.readouterr().out
+    assert re.search(r"^epochs +7$", shown, re.M)
+    assert "more settings" not in shown
+
+
 def test_a_terminal_gets_lines_and_a_narrow_one_wraps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

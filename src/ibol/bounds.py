@@ -54,14 +54,23 @@ class NotEmpty:
 
 
 Natural = Annotated[int, Bounds(0, _LARGEST)]
+"""A whole number from 0."""
 Count = Annotated[int, Bounds(1, _LARGEST)]
+"""A whole number from 1."""
 Counts = Annotated[tuple[Count, ...], NotEmpty()]
+"""At least one whole number from 1."""
 Threads = Annotated[int, Bounds(1, 1024)]
+"""A whole number from 1 to 1024."""
 Bins = Annotated[int, Bounds(*BINS)]
+"""A whole number from 2 to 10 000."""
 NonNegative = Annotated[float, Bounds(0)]
+"""A number from 0."""
 Positive = Annotated[float, Bounds(0, above=True)]
+"""A number above 0."""
 Fraction = Annotated[float, Bounds(0, 1)]
+"""A number from 0 to 1."""
 PositiveFraction = Annotated[float, Bounds(0, 1, above=True)]
+"""A number above 0, at most 1."""
 
 
 def check(settings: Any, *, flags: bool = False) -> None:

@@ -16,6 +16,8 @@ COMMAND_LINE = os.path.basename(sys.argv[0]) == "ibol" or (sys.argv[0] == "-m" a
 GRACE = 5.0  # seconds that an epoch has to end after a SIGTERM, which is often followed by a SIGKILL
 _AGAIN = 0.5  # seconds after which an exception that somebody swallowed is raised again
 
+_ASKED = b"\nibol: stopping after this epoch; Ctrl-C again gives it up\n"
+
 Handler = Callable[[int, FrameType | None], None]
 
 
@@ -68,6 +70,8 @@ class Interruption:
     def ask(self, number: int, frame: FrameType | None) -> None:
         """A signal to stop has come."""
         again, self.requested = self.requested, True
+        if number == signal.SIGINT and not again:
+            os.write(2, _ASKED)
         if number != signal.SIGINT or again:
             signal.setitimer(signal.ITIMER_REAL, 1e-3 if again else max(self._grace, 1e-3), _AGAIN)
 

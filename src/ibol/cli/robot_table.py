@@ -1,12 +1,16 @@
 """What `ibol envs FILE` says of a robot."""
 
+import numpy as np
+
 from ibol.envs import RobotEnv, find_entry, load_robot, make, sizes
 from ibol.envs.own import is_description
 from ibol.envs.symmetry import symmetries
 from ibol.errors import IbolError
 from ibol.export.robots import describe_env
+from ibol.learners.rollout import collect
 from ibol.linearizer.frame import has_goal_frame
 from ibol.robots.own import actuator_name
+from ibol.seeding import generator
 from ibol.tables.layout import Column, Sheet
 
 
@@ -36,10 +40,12 @@ def robot_table(source: str) -> Sheet:
     if robot.healthy:
         kept = [f"{value} from {least:g} to {most:g}" for value, least, most in robot.healthy]
         table.add("episodes end outside of", f"qpos and qvel number {', '.join(kept)}")
+    table.add("random actions", _random_actions(name))
     table.add("mass", f"{env.model.body_mass.sum():.3g} kg")
     return table
 
 
+_EPISODES = 16
 _NOWHERE = "nowhere; 'location' names the values of the state that say where it is"
 _ROTATIONS = {
     "pitch": "in a vertical plane",
@@ -54,6 +60,20 @@ _FALLEN = {
     "tipped": "when it has tipped over",
     "never": "never",
 }
+
+
+def _random_actions(name: str) -> str:
+    """How far uniform random actions lead: whether the robot can move at all."""
+    env = make(name, _EPISODES, autoreset="Disabled")
+    if not env.location_dims:
+        return "not measured: the robot has no location"
+    rng = generator(0, "random actions")
+    shape = (_EPISODES, sizes(env)[1])
+    episodes = collect(env, lambda states, step: rng.uniform(-1, 1, shape), seed=0)
+    places = episodes.states[:, :, list(env.location_dims)]
+    ends = places[range(_EPISODES), episodes.lengths]
+    away = np.linalg.norm(ends - places[:, 0], axis=1).mean()
+    return f"move its location by {away:.2g} in an episode, on average of {_EPISODES}"
 
 
 def _value_name(env: RobotEnv, number: int) -> str:

@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, SupportsFloat
 
 import gymnasium
@@ -27,6 +28,7 @@ from ibol.envs.registry import ENVS
 from ibol.errors import IbolError, unknown
 
 Factory = Callable[..., gymnasium.Env[Any, Any]]
+_MODELS = (".xml", ".mjcf", ".urdf")
 
 
 class _Resting(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -87,7 +89,9 @@ class GymEnv(VectorEnv[Any, Any, Any]):
         _check_spaces(self.name, probe)
         probe.close()
         if limit is None:
-            raise IbolError(f"{self.name} has no time limit of its own: give the episode length with horizon")
+            raise IbolError(
+                f"{self.name} has no time limit of its own: give the episode length with horizon (--horizon)"
+            )
         self.horizon = int(limit)
 
         def build() -> gymnasium.Env[Any, Any]:
@@ -96,7 +100,8 @@ class GymEnv(VectorEnv[Any, Any, Any]):
                 env = TimeLimit(env.env if isinstance(env, TimeLimit) else env, horizon)
             if len(env.observation_space.shape or ()) != 1:
                 env = FlattenObservation(env)
-            env = RescaleAction(env, np.float32(-1.0), np.float32(1.0))
+            with np.errstate(over="ignore"):  # Gymnasium compares the limits with float64's largest number as float32
+                env = RescaleAction(env, np.float32(-1.0), np.float32(1.0))
             return _Resting(env) if mode == AutoresetMode.DISABLED else env
 
         self._envs: VectorEnv[Any, Any, Any]
@@ -154,6 +159,9 @@ def find_factory(name: str) -> Factory:
     if name in gymnasium.registry:
         return partial(gymnasium.make, name)
     module_name, _, attribute = name.partition(":")
+    if attribute and module_name.endswith(".py"):
+        written = module_name.removesuffix(".py").replace("/", ".")
+        raise IbolError(f"{name} names a file, but a module is needed: write {written}:{attribute}")
     if attribute and module_name:
         try:
             module = importlib.import_module(module_name)
@@ -167,6 +175,10 @@ def find_factory(name: str) -> Factory:
         if callable(factory):
             return factory
         raise IbolError(f"the module {module_name!r} has no environment or function {attribute!r}")
+    if name.lower().endswith(_MODELS):
+        raise IbolError(
+            f"{name} is a model, but an own robot is a TOML file: write one beside it, with model = {Path(name).name!r}"
+        )
     hint = ", the TOML file of an own robot, a Gymnasium id such as 'Pendulum-v1', or 'module:function' that makes a"
     raise unknown("environment", name, ENVS, f"{hint} Gymnasium environment")
 

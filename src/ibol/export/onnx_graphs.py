@@ -266,5 +266,7 @@ def _onnx() -> Any:
         import onnx.helper
         import onnx.numpy_helper
     except ImportError:
-        raise IbolError("ONNX graphs are written with the package onnx: pip install 'ibol[onnx]'") from None
+        raise IbolError(
+            "ONNX graphs are written with the package onnx: pip install 'ibol[onnx]', or choose --format npz"
+        ) from None
     return onnx

@@ -12,6 +12,7 @@ from ibol.errors import IbolError
 from ibol.learners.rollout import Trajectories
 from ibol.linearizer.policy import Linearizer
 from ibol.linearizer.reward import sample_goals
+from ibol.robots.kept import is_marked
 from ibol.seeding import generator
 
 DIRECTIONS = 16
@@ -68,8 +69,7 @@ class LinearizerEvaluation:
 def evaluate_linearizer(linearizer: Linearizer, *, seed: int = 0) -> LinearizerEvaluation:
     """In 2-D 16 directions, in 1-D 32 goal values from -1 to 1; 4 roll-outs each."""
     dims = linearizer.description.location_dims
-    if len(dims) not in (1, 2):
-        raise IbolError(f"{linearizer.env} has {len(dims)} location dimensions, but directions need 1 or 2")
+    check_directions(linearizer.env, dims)
     if len(dims) == 1:
         along = np.linspace(-1.0, 1.0, GOAL_VALUES)[:, None]
     else:
@@ -83,6 +83,16 @@ def evaluate_linearizer(linearizer: Linearizer, *, seed: int = 0) -> LinearizerE
     if robot is not None and robot.fallen != "never":
         fallen = float(has_fallen(robot, trajectories.states[:, -1]).mean())
     return LinearizerEvaluation(along.astype(np.float32), trajectories, dims, fallen)
+
+
+def check_directions(env: str, location_dims: tuple[int, ...]) -> None:
+    """Refuse an environment whose location has no directions that linearizers are evaluated in."""
+    if len(location_dims) not in (1, 2):
+        name = "location in its TOML file" if is_marked(env) else "--location-dims"
+        raise IbolError(
+            f"{env} has {len(location_dims)} location dimensions, but linearizers are evaluated in 1 or 2: "
+            f"name them with {name}, or train without evaluations (--evaluate-every 0)"
+        )
 
 
 def random_goal_paths(

@@ -29,7 +29,7 @@ from ibol.learners.replay import Columns
 from ibol.learners.rollout import Trajectories, collect
 from ibol.learners.sac_learner import SACLearner
 from ibol.linearizer.augmentation import symmetry_augmentation
-from ibol.linearizer.evaluation import evaluate_linearizer
+from ibol.linearizer.evaluation import check_directions, evaluate_linearizer
 from ibol.linearizer.frame import Frame, seen_transitions
 from ibol.linearizer.policy import POLICY_PREFIX, Linearizer, LinearizerDescription, find_frame, load_linearizer
 from ibol.linearizer.reward import (
@@ -54,7 +54,7 @@ _REWARD_RATE = 0.01
 class LinearizerTrainer(Trainer):
     """Collects episodes with one goal each, and learns."""
 
-    headline = ("reward", "evaluation/distance", "evaluation/direction_error")
+    headline = ("reward", "evaluation/reach", "evaluation/direction_error")
     config: LinearizerConfig
     normalizer: Normalizer
 
@@ -74,6 +74,8 @@ class LinearizerTrainer(Trainer):
                     f"{name} is {steps}, but an episode has {self.env.horizon} steps: choose a smaller "
                     f"--{name.replace('_', '-')} or a longer --horizon"
                 )
+        if config.evaluate_every:
+            check_directions(env, self.env.location_dims)
         state_dim, action_dim = sizes(self.env)
         self.description = LinearizerDescription(
             env=env,

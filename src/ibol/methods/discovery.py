@@ -27,6 +27,7 @@ from ibol.metrics.directions import AXES, principal_directions
 from ibol.metrics.information import corrected_information
 from ibol.metrics.locations import location_spread
 from ibol.nn.networks import MLP, BetaPolicy
+from ibol.robots.kept import is_marked
 from ibol.runs import checkpoint, files
 from ibol.runs.checkpoint import Arrays
 from ibol.runs.directory import picture_of
@@ -79,6 +80,17 @@ class DiscoveryConfig(TrainingConfig):
 
 class World:
     """The environment that the policies act in (linearized or raw), and which of its dimensions are seen by whom."""
+
+    state_dim: int
+    """Numbers in a state."""
+    action_dim: int
+    """Numbers in an action; on a linearizer in a goal."""
+    horizon: int
+    """Decisions in an episode: steps, or macro steps on a linearizer."""
+    location_dims: tuple[int, ...]
+    """The state dimensions that say where the agent is."""
+    encoder_dims: tuple[int, ...]
+    """The state dimensions of `--encoder-sees`."""
 
     def __init__(self, env: str, env_settings: EnvSettings, config: DiscoveryConfig) -> None:
         self.name, self.env_settings, self.config = env, env_settings, config
@@ -288,14 +300,17 @@ def find_linearizer(env: str, source: str) -> Linearizer | None:
         with trust.envs(env), naming("--linearizer"):  # the user named it
             found = load_linearizer(source)
     elif env not in bundled():
+        train = "'ibol linearize' and its TOML file" if is_marked(env) else f"'ibol linearize {env}'"
         raise IbolError(
             f"no linearizer is bundled for {env} (there are {', '.join(bundled())}): train one with "
-            f"'ibol linearize {env}' and name its run with --linearizer, or choose --linearizer none"
+            f"{train} and name its run with --linearizer, or choose --linearizer none"
         )
     else:
         found = load_linearizer(env + source.removeprefix("bundled"))
     if found.env != env:
-        raise IbolError(f"the linearizer {source} was trained in {found.env}, but the environment is {env}")
+        changed = is_marked(env) and found.env.partition("@")[0] == env.partition("@")[0]
+        why = ": the robot's model or TOML file was changed in between, so train a new one" if changed else ""
+        raise IbolError(f"the linearizer {source} was trained in {found.env}, but the environment is {env}{why}")
     return found
 
 

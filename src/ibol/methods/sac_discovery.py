@@ -45,9 +45,12 @@ Info = dict[str, Array]
 class Observed(NamedTuple):
     """What the model sees of transitions, normalised."""
 
-    states: Array  # (..., k)
-    next_states: Array  # (..., k)
-    latents: Array  # (..., d)
+    states: Array
+    """(..., k), the state dimensions of `--encoder-sees` before the step."""
+    next_states: Array
+    """(..., k), the same after the step; on a linearizer after the macro step."""
+    latents: Array
+    """(..., d), the latents of their episodes."""
 
 
 class SACDiscoveryTrainer(DiscoveryTrainer):

@@ -55,7 +55,8 @@ _ALL = (
         "higher", "nats", "WSEPIN",
     ),
     Metric(
-        "corrected", "information", "I(Z; S) minus its mean over 10 shuffles of the latents",
+        "corrected", "information",
+        "I(Z; S) minus its mean over 10 shuffles of the latents; too low with many bins and few episodes",
         "higher", "nats", "corrected I(Z; S)",
     ),
     Metric(

@@ -82,6 +82,7 @@ class MLP(eqx.Module):
         self, inputs: int, outputs: int, hidden: Sequence[int], activation: Activation, init: Initializer, key: Array,
         layer_norm: bool = False,
     ) -> None:  # fmt: skip
+        """Fresh weights from `key`: layers of `hidden` units, with `activation` after each but the last."""
         trunk_key, output_key = jax.random.split(key)
         self.trunk = Trunk(inputs, hidden, activation, init, trunk_key, layer_norm)
         self.output = Dense(hidden[-1], outputs, init, output_key)
@@ -161,6 +162,7 @@ class TanhGaussianPolicy(eqx.Module):
     network: _TwoHeads
 
     def __init__(self, inputs: int, actions: int, hidden: Sequence[int], key: Array, layer_norm: bool = False) -> None:
+        """Fresh weights from `key`, for `actions` numbers."""
         self.network = _TwoHeads(inputs, actions, hidden, "xavier_normal", 0.1, key, layer_norm)
 
     def __call__(self, x: Array) -> TanhNormal:
@@ -174,6 +176,7 @@ class BetaPolicy(eqx.Module):
     network: _TwoHeads
 
     def __init__(self, inputs: int, actions: int, hidden: Sequence[int], key: Array, layer_norm: bool = False) -> None:
+        """Fresh weights from `key`, for `actions` numbers."""
         self.network = _TwoHeads(inputs, actions, hidden, "xavier_uniform", 1.0, key, layer_norm)
 
     def __call__(self, x: Array) -> ScaledBeta:

@@ -63,9 +63,9 @@ def build(
         settings |= values(command, preset, part, alone=True)
     settings |= dict(overrides or {})
     fields = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
-    strangers = set(settings) - fields
-    if strangers:
-        raise IbolError(f"the preset {preset!r} of {command!r} sets {sorted(strangers)}, which do not exist")
+    if strangers := sorted(set(settings) - fields):
+        with naming(f"the preset {preset!r} of {command!r}"):
+            raise unknown("setting", strangers[0], fields)
     built = config(**{name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()})
     if not _file(command).is_file():
         with naming(f"the preset {preset!r} of {command!r}"):

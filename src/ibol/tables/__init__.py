@@ -132,11 +132,11 @@ def presets_table(command: str, env: str = "", *, everything: bool = False) -> S
     same = 0
     for name in settings[0]:
         cells = [_setting(values[name]) for values in settings]
-        if len(set(cells)) == 1:
+        if len(cells) > 1 and len(set(cells)) == 1:
             same += 1
             if not everything:
                 continue
-        table.add(name.rstrip("_"), *cells, dim=len(set(cells)) == 1)
+        table.add(name.rstrip("_"), *cells, dim=len(cells) > 1 and len(set(cells)) == 1)
     if table.rows:
         table.ends.add(len(table.rows) - 1)
     table.add("status", *(presets.status(command, name, env) for name in columns))
