@@ -104,7 +104,9 @@ class _TensorBoard:
     def __init__(self, run: RunDirectory, done: int) -> None:
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(files.folder(run.path, "tensorboard")), purge_step=done + 1)
+        folder = str(files.folder(run.path, "tensorboard"))
+        # Named by the second alone, events of a run that is resumed at once would replace those before.
+        self._writer = SummaryWriter(folder, purge_step=done + 1, filename_suffix=f".from{done}")
         if not done:
             lines = "\n".join(f"    {name}: {value}" for name, value in _flat(run.config).items())
             self._writer.add_text("settings", lines, 0)
