@@ -303,6 +303,7 @@ def test_what_comes_next_depends_on_what_was_trained(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("ibol.page.write.is_built", lambda: True)
     first = ["evaluate runs/x", "plot runs/x"]
     assert after("linearize", "ant") == [*first, "page runs/x", "discover ant"]
+    assert after("linearize", "cart@0123abcd")[-1] == "discover runs/x/robot/robot.toml"
     assert after("discover", "cart@0123abcd") == [*first, "page runs/x"]
     assert after("discover", "Pendulum-v1") == after("sac", "ant") == first
     made = SimpleNamespace(path=Path("runs/x"), command="sac", config={"env": "own:make"}, method="sac")

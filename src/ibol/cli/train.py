@@ -205,7 +205,7 @@ def next_commands(run: Any) -> list[str]:
     from ibol import trust
     from ibol.envs import ROBOTS
     from ibol.page.write import is_built
-    from ibol.robots.kept import is_marked
+    from ibol.robots.kept import DESCRIPTION, FOLDER, is_marked
 
     path, trusted = shlex.quote(str(run.path)), trust.flags(run.config["env"], run.method)
     named = lambda ending: shlex.quote(f"{run.path.name}{ending}")  # noqa: E731
@@ -219,5 +219,6 @@ def next_commands(run: Any) -> list[str]:
     if run.command in ("discover", "linearize") and shown and is_built():
         commands.append(f"ibol page {path} --output {named('.html')}{trusted}")
     if run.command == "linearize":
-        commands.append(f"ibol discover {shlex.quote(env)} --linearizer {path}")
+        where = str(run.path / FOLDER / DESCRIPTION) if is_marked(env) else env
+        commands.append(f"ibol discover {shlex.quote(where)} --linearizer {path}")
     return commands
