@@ -25,7 +25,7 @@ from ibol.envs.symmetry import symmetries
 from ibol.errors import IbolError
 from ibol.linearizer.frame import has_goal_frame
 from ibol.linearizer.settings import LinearizerConfig, possible, timed
-from ibol.robots import KNOWN, OwnRobot, admit, keep, named
+from ibol.robots import KNOWN, OwnRobot, admit, keep, known_as, named
 from ibol.robots.model import check_text
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "robots"
@@ -342,6 +342,18 @@ def test_random_actions_say_whether_a_robot_can_move(tmp_path: Path) -> None:
 
 def _metres(text: str) -> float:
     return float(text.removeprefix("move its location by ").split()[0])
+
+
+def test_people_read_a_robots_name_without_its_digest() -> None:
+    one, other, task = "cart@0123abcd", "cart@4567cdef", "cart@0123abcd_goal"
+    assert [known_as(env) for env in (one, task, "ant", "Walker2d-v5")] == ["cart", "cart_goal", "ant", "Walker2d-v5"]
+    assert known_as(one, (one, task, "ant")) == "cart"
+    assert known_as(one, (one, other)) == one, "else two robots would have one name"
+
+
+def test_the_table_names_the_robot(fresh: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call("evaluate", fresh / "ibol", "--trajectories", 16, "--no-references", "--quiet")
+    assert "skills on hexapod, 32 bins" in capsys.readouterr().out
 
 
 def test_another_robot_of_that_name_is_told_apart(fresh: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from ibol.envs import Robot, TaskEnv
 from ibol.errors import IbolError
 from ibol.figures.keys import latent_colours
 from ibol.linearizer.policy import load_named
+from ibol.robots import known_as
 from ibol.skills.latents import RADIUS, Gaussian, OneHot, Prior, Sphere
 
 EIGHT, GRID = "8 directions", "grid"
@@ -98,7 +99,7 @@ def episodes_of(
         colours = _shades(goals[:, -1])
     else:
         chosen = np.zeros((1, 0), np.float32)
-        episodes, labels = agent.rollout(1, seed=seed), [agent.env]
+        episodes, labels = agent.rollout(1, seed=seed), [known_as(agent.env)]
         colours = latent_colours(chosen, Gaussian(0))
     shown = min(steps or env.horizon, int(episodes.lengths.max())) + 1
     return Episodes(

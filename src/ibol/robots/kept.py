@@ -9,6 +9,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,16 @@ def _digest(robot: Robot) -> str:
 def is_marked(env: Any) -> bool:
     """Whether this is the name of an own robot, or of the task of reaching a location with one."""
     return isinstance(env, str) and _MARKED.fullmatch(env.removesuffix(GOAL)) is not None
+
+
+def known_as(env: str, among: Iterable[str] = ()) -> str:
+    """What an environment is called where people read it: an own robot, or the task with it, without its digest.
+
+    The digest stays where another robot of that name is `among` what is shown.
+    """
+    if not is_marked(env) or any(other != env and known_as(other) == known_as(env) for other in among):
+        return env
+    return env.partition("@")[0] + (GOAL if env.endswith(GOAL) else "")
 
 
 def keep(run: Path, env: str) -> None:

@@ -10,6 +10,7 @@ from ibol.envs import ENVS, GYMNASIUM, make, names, sizes
 from ibol.evaluation.rows import cell
 from ibol.learners.normalizer import Normalizer
 from ibol.metrics.catalogue import Metric, find_metric
+from ibol.robots import known_as
 from ibol.runs.progress import clock
 from ibol.tables.layout import Column, Sheet, short_names, show
 from ibol.training.launch import find
@@ -161,9 +162,10 @@ def evaluation_tables(rows: Sequence[Mapping[str, Any]], *, everything: bool = F
     short = short_names([str(row["run"]) for row in rows])
     sheets = []
     for (kind, env), members in groups.items():
+        where = known_as(env, (other for _, other in groups))
         measured = list(dict.fromkeys(name for row in members for name in row if name not in _APART))
         views = _views(measured) if everything else [[name for name in _IMPORTANT[kind] if name in measured]]
-        sheets += [_evaluation_sheet(kind, env, members, view, short) for view in views if view]
+        sheets += [_evaluation_sheet(kind, where, members, view, short) for view in views if view]
         left = len([name for name in measured if name != "bins"]) - len(views[0])
         if not everything and left:
             more = f"{left} more measure{'s' if left > 1 else ''}"
@@ -231,11 +233,11 @@ def _views(measured: Sequence[str]) -> list[list[str]]:
 
 
 def _evaluation_sheet(
-    kind: str, env: str, rows: Sequence[Mapping[str, Any]], view: Sequence[str], short: Mapping[str, str]
+    kind: str, where: str, rows: Sequence[Mapping[str, Any]], view: Sequence[str], short: Mapping[str, str]
 ) -> Sheet:
     bins = list(dict.fromkeys(row["bins"] for row in rows if "bins" in row))
     binned = len(bins) > 1 and any(find_metric(name).kind == "information" for name in view)
-    title = f"{kind} on {env}{f', {bins[0]} bins' if len(bins) == 1 and kind == 'skills' else ''}"
+    title = f"{kind} on {where}{f', {bins[0]} bins' if len(bins) == 1 and kind == 'skills' else ''}"
     labelled = kind == "skills" or any("method" in row for row in rows)
     table = Sheet(
         [

@@ -13,7 +13,7 @@ from ibol.envs import find_robot, load_robot
 from ibol.envs.own import is_description
 from ibol.envs.settings import EnvSettings
 from ibol.errors import IbolError, unknown
-from ibol.robots import GOAL
+from ibol.robots import GOAL, known_as
 from ibol.runs.directory import RunDirectory, settings_from_json
 from ibol.training import loggers
 from ibol.training.loop import LASTING, RunSettings, train
@@ -87,7 +87,7 @@ def start(
     if method == "downstream" and find_robot(env) is not None:  # the task of a robot is to reach a location
         env += GOAL
     known = find(method)
-    name = _without_digest(env)
+    name = known_as(env)
     parts = (_file_name(method), _file_name(name), *known.labels(config), preset, f"seed{run_settings.seed}")
     path = run_settings.run_dir or Path("runs") / "-".join(parts)
     RunDirectory.check_free(path, overwrite=run_settings.overwrite)
@@ -191,12 +191,6 @@ def agent_of(run: RunDirectory) -> Any:
 def initial_agent(run: str | Path) -> Any:
     """What the run in directory `run` started from, before it learned anything."""
     return create_trainer(open_run(bounds.path("run", run))).agent()
-
-
-def _without_digest(env: str) -> str:
-    """The name of an own robot, or of the task with it, as its user knows it."""
-    name, marked, digest = env.partition("@")
-    return name + GOAL if marked and digest.endswith(GOAL) else name
 
 
 def _file_name(env: str) -> str:

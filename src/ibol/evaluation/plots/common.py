@@ -10,6 +10,7 @@ from ibol import zoo
 from ibol.bounds import Bins, Count, Natural, NotEmpty
 from ibol.errors import IbolError
 from ibol.evaluation.groups import Group, envs_of
+from ibol.robots import known_as
 from ibol.runs.directory import RunDirectory
 
 _VIEW = re.compile(r" \(((?:encoder|policy)[^)]*)\)")
@@ -65,5 +66,6 @@ def setting_of(groups: Sequence[Group], view: str = "") -> str:
     presets = ", ".join(dict.fromkeys(group.preset for group in groups))
     seeds = sorted({seed for group in groups for seed in group.seeds})
     seed = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-    where = f"{', '.join(envs_of(groups))}: {runs} run{'s' if runs > 1 else ''}, preset {presets}, {seed}"
+    envs = envs_of(groups)
+    where = f"{', '.join(known_as(env, envs) for env in envs)}: {runs} run{'s' if runs > 1 else ''}, preset {presets}, {seed}"
     return f"{where}; {view}" if view else where

@@ -13,6 +13,7 @@ from ibol.evaluation.skills import evaluate_skills
 from ibol.figures.bins import BinsPanel, plot_bins
 from ibol.figures.boxes import BoxPanel, plot_boxes
 from ibol.metrics.catalogue import find_metric
+from ibol.robots import known_as
 
 SWEPT_BINS = (8, 16, 32, 64, 128)
 _MEASURES = {  # by estimator
@@ -32,13 +33,16 @@ def plot_measures_over_runs(names: Sequence[str], output: Path, options: PlotOpt
     if len(bins) != 1:
         raise IbolError("boxes are drawn for one number of bins: give --bins one number, or choose --figure bins")
     groups, view, rows = _measured(names, options, bins)
+    envs = envs_of(groups)
     panels = [
         [
-            BoxPanel(f"{find_metric(published).header} on {env}, {estimator}", find_metric(key).unit, values)
+            BoxPanel(
+                f"{find_metric(published).header} on {known_as(env, envs)}, {estimator}", find_metric(key).unit, values
+            )
             for published, key in zip(_MEASURES["published"], keys, strict=True)
             for values in [_by_label(rows, env, key)]
         ]
-        for env in envs_of(groups)
+        for env in envs
         for estimator, keys in _MEASURES.items()
     ]
     title = f"{setting_of(groups, view)}\n{bins[0]} bins, {options.count(2000)} skills of each run"

@@ -21,6 +21,7 @@ from ibol.figures.skills import LOCATION_AXES, SkillPicture, plot_skill_rows
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.policy import load_linearizer, load_named
 from ibol.metrics.directions import AXES, Directions
+from ibol.robots import known_as
 from ibol.runs.directory import RunDirectory
 from ibol.runs.progress import WorkProgress
 from ibol.seeding import derive
@@ -53,7 +54,7 @@ def plot_trajectories(names: Sequence[str], output: Path, options: PlotOptions) 
         along = shared_directions(runs, trajectories=count, seed=options.seed, progress=progress)
         for run in runs:
             group = groups[run.path]
-            title = f"{group.label} on {group.env}, seed {run.directory.config['seed']}"
+            title = f"{group.label} on {known_as(group.env, envs_of(named))}, seed {run.directory.config['seed']}"
             shown: dict[str, Any] = {"seed": options.seed, "progress": progress, "along": along.get(run.path)}
             top.append(eight_skills(run, title, **shown))
             bottom.append(random_skills(run, trajectories=count, **shown))
@@ -105,7 +106,7 @@ def linearizer_traces(name: str, *, seed: int = 0) -> TracesPanel:
     linearizer = load_linearizer(name) if Path(name).is_dir() else load_named(name)
     evaluation = evaluate_linearizer(linearizer, seed=seed)
     paths = evaluation.trajectories.states[:, :, list(evaluation.location_dims)]
-    return TracesPanel(f"{linearizer.env} linearizer ({name})", evaluation.goals, paths, evaluation.scalars())
+    return TracesPanel(f"{known_as(linearizer.env)} linearizer ({name})", evaluation.goals, paths, evaluation.scalars())
 
 
 def plot_return_bars(names: Sequence[str], output: Path, options: PlotOptions) -> None:
