@@ -67,5 +67,6 @@ def setting_of(groups: Sequence[Group], view: str = "") -> str:
     seeds = sorted({seed for group in groups for seed in group.seeds})
     seed = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     envs = envs_of(groups)
-    where = f"{', '.join(known_as(env, envs) for env in envs)}: {runs} run{'s' if runs > 1 else ''}, preset {presets}, {seed}"
+    names = ", ".join(known_as(env, envs) for env in envs)
+    where = f"{names}: {runs} run{'s' if runs > 1 else ''}, preset {presets}, {seed}"
     return f"{where}; {view}" if view else where
