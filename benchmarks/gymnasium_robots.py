@@ -1,16 +1,13 @@
 """Gymnasium's robots: ours in a batch, beside Gymnasium's own vectorisation with one process for each worker.
 
-Random actions, rewards, terminations and resets included. Both step for a short while in turn, many rounds, so that a
-noisy machine hits both alike; rates are medians over the rounds, the ratio the median of the rounds' ratios.
+Random actions, rewards, terminations and resets included. Both step in turn (`turns.py`); rates are medians over the
+rounds, the ratio the median of the rounds' ratios.
 
     python benchmarks/gymnasium_robots.py --json benchmarks/results/gymnasium_robots.json
 """
 
 import argparse
-import statistics
-import time
 import warnings
-from collections.abc import Callable
 from functools import partial
 
 import gymnasium
@@ -19,8 +16,7 @@ import numpy as np
 import ibol
 from ibol.envs import GYMNASIUM
 from report import write_json
-
-Step = Callable[[int], object]
+from turns import Step, compared, rates_in_turn
 
 
 def contestants(name: str, num_envs: int, workers: int) -> dict[str, tuple[int, Step]]:
@@ -39,23 +35,7 @@ def contestants(name: str, num_envs: int, workers: int) -> dict[str, tuple[int, 
 
 def measure(name: str, num_envs: int, workers: int, rounds: int, seconds: float) -> dict[str, dict[str, float]]:
     """Steps of single environments in a second."""
-    made = contestants(name, num_envs, workers)
-    rates: dict[str, list[float]] = {who: [] for who in made}
-    for _, step in made.values():
-        for t in range(20):
-            step(t)
-    for _ in range(rounds):
-        for who, (copies, step) in made.items():
-            count, began = 0, time.perf_counter()
-            while time.perf_counter() - began < seconds:
-                step(count % 1000)
-                count += 1
-            rates[who].append(count * copies / (time.perf_counter() - began))
-    ratios = [ours / theirs for ours, theirs in zip(rates["ours"], rates["gymnasium"], strict=True)]
-    result = {who: {"steps_per_second": statistics.median(values)} for who, values in rates.items()}
-    result["gymnasium"]["ours_over_it"] = statistics.median(ratios)
-    result["gymnasium"]["lowest_ratio"], result["gymnasium"]["highest_ratio"] = min(ratios), max(ratios)
-    return result
+    return compared(rates_in_turn(contestants(name, num_envs, workers), rounds, seconds))
 
 
 def main() -> None:

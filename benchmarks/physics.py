@@ -2,18 +2,14 @@
 
 Random actions, observations, rewards and resets included (except for raw stepping, which is physics alone). Raw
 D'Kitties all have the same dynamics, ours draw them anew for every episode; it has no contestants from elsewhere.
-Each contestant steps for a short while in turn, many rounds, so that a noisy machine hits all alike; the rates are
-medians over the rounds and the ratios medians of the rounds' ratios.
+They step in turn (`turns.py`); rates are medians over the rounds, ratios medians of the rounds' ratios.
 
     pip install 'ibol[benchmarks]'
     python benchmarks/physics.py --json benchmarks/results/physics.json
 """
 
 import argparse
-import statistics
-import time
 import warnings
-from collections.abc import Callable
 
 import gymnasium
 import mujoco
@@ -25,6 +21,7 @@ from ibol.envs import ROBOTS
 from ibol.envs.dkitty import draw_dynamics, working_range
 from ibol.envs.robots import load_model
 from report import write_json
+from turns import Step, compared, rates_in_turn
 
 GYM_IDS = {"ant": "Ant-v5", "half_cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "humanoid": "Humanoid-v5"}
 ENVPOOL_IDS = {name: gym_id.replace("v5", "v4") for name, gym_id in GYM_IDS.items()}
@@ -32,13 +29,13 @@ ENVPOOL_IDS = {name: gym_id.replace("v5", "v4") for name, gym_id in GYM_IDS.item
 UNENDING = {robot: {"terminate_when_unhealthy": False} for robot in ("ant", "hopper")}
 
 
-def ours(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callable[[int], None]:
+def ours(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Step:
     env = ibol.make(robot, num_envs, workers)
     env.reset(seed=0)
     return lambda t: env.step(actions[t])
 
 
-def raw(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callable[[int], None]:
+def raw(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Step:
     model = load_model(ROBOTS[robot])
     batch = Batch(model, num_envs, workers)
     ctrl, scale = batch.bind("ctrl"), model.actuator_ctrlrange[:, 1]
@@ -56,7 +53,7 @@ def raw(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callabl
     return step
 
 
-def raw_dkitty(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callable[[int], None]:
+def raw_dkitty(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Step:
     model = load_model(ROBOTS[robot])
     draw_dynamics(model, load_model(ROBOTS[robot]), np.random.default_rng(0), mujoco.MjData(model))
     batch = Batch(model, num_envs, workers)
@@ -73,7 +70,7 @@ def raw_dkitty(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> 
     return step
 
 
-def envpool(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callable[[int], None]:
+def envpool(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Step:
     import envpool
 
     limits = {"max_episode_steps": ROBOTS[robot].horizon, **UNENDING.get(robot, {})}
@@ -83,7 +80,7 @@ def envpool(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Cal
     return lambda t: env.step(actions[t].astype(env.action_space.dtype) * scale)
 
 
-def gymnasium_async(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Callable[[int], None]:
+def gymnasium_async(robot: str, num_envs: int, workers: int, actions: np.ndarray) -> Step:
     # One environment for each worker process: more processes than cores only add switching.
     limits = {"max_episode_steps": ROBOTS[robot].horizon, **UNENDING.get(robot, {})}
     env = gymnasium.vector.AsyncVectorEnv([lambda: gymnasium.make(GYM_IDS[robot], **limits)] * workers)
@@ -98,24 +95,11 @@ def measure(robot: str, num_envs: int, workers: int, rounds: int, seconds: float
     contestants = {"ours": ours, "raw": raw, "envpool": envpool, "gymnasium": gymnasium_async}
     if robot not in GYM_IDS:
         contestants = {"ours": ours, "raw": raw_dkitty}
-    sizes = {name: workers if name == "gymnasium" else num_envs for name in contestants}
-    steppers = {name: make(robot, num_envs, workers, actions) for name, make in contestants.items()}
-    rates: dict[str, list[float]] = {name: [] for name in contestants}
-    for step in steppers.values():
-        for t in range(20):
-            step(t)
-    for _ in range(rounds):
-        for name, step in steppers.items():
-            count, began = 0, time.perf_counter()
-            while time.perf_counter() - began < seconds:
-                step(count % len(actions))
-                count += 1
-            rates[name].append(count * sizes[name] / (time.perf_counter() - began))
-    result = {name: {"steps_per_second": statistics.median(values)} for name, values in rates.items()}
-    for name in contestants:
-        ratios = [mine / other for mine, other in zip(rates["ours"], rates[name], strict=True)]
-        result[name]["ours_over_it"] = statistics.median(ratios)
-    return result
+    steppers = {
+        name: (workers if name == "gymnasium" else num_envs, make(robot, num_envs, workers, actions))
+        for name, make in contestants.items()
+    }
+    return compared(rates_in_turn(steppers, rounds, seconds))
 
 
 def main() -> None:

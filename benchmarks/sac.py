@@ -14,7 +14,6 @@ busy otherwise, Stable-Baselines3 suffers most.
 import argparse
 import multiprocessing
 import os
-import statistics
 import time
 import warnings
 from collections.abc import Callable
@@ -30,6 +29,7 @@ import numpy as np
 from ibol.learners import sac
 from ibol.learners.replay import Replay
 from report import write_json
+from turns import compared
 
 Run = Callable[[int], None]
 """Take this many gradient steps."""
@@ -147,11 +147,7 @@ def measure(args: argparse.Namespace, batch: int) -> dict[str, dict[str, float]]
                 rates[name].append(steps / seconds)
     for pipe in pipes.values():
         pipe.send(0)
-    result = {name: {"steps_per_second": statistics.median(values)} for name, values in rates.items()}
-    for name in pipes:
-        ratios = [mine / other for mine, other in zip(rates["ours"], rates[name], strict=True)]
-        result[name]["ours_over_it"] = statistics.median(ratios)
-    return result
+    return compared(rates)
 
 
 def main() -> None:
