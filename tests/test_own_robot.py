@@ -314,7 +314,9 @@ def test_a_page_shows_an_own_robot(fresh: Path) -> None:
     from ibol.page.data import describe, load
 
     agent, title, version = load(str(fresh / "ibol"))
-    body = describe("hexapod", agent, title, version)["body"]
+    described = describe("my run", agent, title, version)
+    body = described["body"]
+    assert described["env"] == "hexapod"
     assert body["xml"] == (fresh / "ibol" / "robot" / "model.xml").read_text()
     assert body["frame_skip"] == 2
 

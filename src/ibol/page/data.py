@@ -10,6 +10,7 @@ import numpy as np
 from ibol.errors import IbolError
 from ibol.linearizer.policy import BUNDLED, BUNDLED_PREFIX, Linearizer, load_linearizer
 from ibol.page.body import body_of
+from ibol.robots import known_as
 from ibol.runs import checkpoint
 from ibol.skills.latents import COLOUR_RANGE, COLOUR_SCALE, LATENT_RANGE, RADIUS
 from ibol.skills.policy import Skills
@@ -71,7 +72,7 @@ def describe(name: str, agent: Skills | Linearizer, title: str, trained_with: st
     return {
         "name": name,
         "title": title,
-        "env": agent.env,
+        "env": known_as(agent.env),
         "trained_with": trained_with,
         "agent": portable(agent),
         "space": _space(agent),
