@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ibol.evaluation.loading import load_run
+from ibol.evaluation.rollouts import skill_rollouts
 from ibol.evaluation.skills import evaluate_skills
 from ibol.linearizer.evaluation import evaluate_linearizer
 from ibol.linearizer.policy import load_linearizer
@@ -75,6 +77,10 @@ def skills_row(words: list[str], linearizer: Path, path: Path, trajectories: int
         row["policy"]: {name: round(float(row[name]), 3) for name in MEASURED if name in row}
         for row in evaluate_skills([path], trajectories=trajectories, quiet=True)
     }
+    loaded = load_run(path)
+    for policy, row in rows.items():
+        found = skill_rollouts(loaded, policy=policy, trajectories=trajectories, seed=0)  # kept by the measurement
+        row["ended_early"] = round(float((found.lengths < found.locations.shape[1] - 1).mean()), 3)
     return {**about(run, words), "trajectories": trajectories, "scores": rows}
 
 

@@ -226,7 +226,8 @@ def own_robots_text(part: str) -> str:
         for name in titles
         if name in row
     ]
-    header = ["robot", "method", "seed", "information from neighbours", "accuracy", "spread (m)", "where they end"]
+    header = ["robot", "method", "seed", "information from neighbours", "accuracy", "spread (m)"]
+    header += ["episodes that ended early", "where they end"]
     return table([*header, "minutes of training"], measured)
 
 
@@ -242,6 +243,7 @@ def _skills_cells(row: Mapping[str, Any]) -> list[str]:
     policies = [row["scores"][policy] for policy in ("skills", "untrained", "random")]
     digits = {"neighbour_information": 2, "accuracy": 2, "spread": 1}
     compared = [" / ".join(f"{one[name]:.{n}f}" for one in policies) for name, n in digits.items()]
+    compared.append(" / ".join(f"{one['ended_early']:.0%}" for one in policies))
     skills = policies[0]
     line = "lowest" in skills
     ends = (
