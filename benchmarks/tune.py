@@ -4,9 +4,9 @@
     python benchmarks/tune.py choose                          # all rows, and what the criterion chooses from them
     python benchmarks/tune.py ablate half_cheetah --dir DIR   # objective and optimiser apart
 
-`tuning/candidates.toml` has the settings; `ant_raw` is Ant without a linearizer. A try is a run of 'ibol discover' in
-DIR, resumed where it stopped, then measured; its row goes to `tuning/ENV.json`, that of an ablation to
-`results/ablations.json`. Several of these commands can run side by side.
+`tuning/candidates.toml` has the settings; `ant_raw` is Ant without a linearizer, `ant_second` a second round. A try
+is a run of 'ibol discover' in DIR, resumed where it stopped, then measured; its row goes to `tuning/ENV.json`, that of
+an ablation to `results/ablations.json`. Several of these commands can run side by side.
 """
 
 import argparse
@@ -47,7 +47,7 @@ class Try:
     def __init__(self, table: str, method: str, number: int | str) -> None:
         self.table, self.method, self.number = table, method, number
         self.protocol, own = candidates()["protocol"], candidates()[table]
-        self.env = own.get("env", table)
+        self.env, self.seed = own.get("env", table), own.get("seed", self.protocol["seed"])
         self.trajectories = own["trajectories"]
         base = presets.values(method, "fast", "all", alone=True)  # the robots' own parts are the outcome of the tries
         ablated = isinstance(number, str)
@@ -66,8 +66,8 @@ class Try:
     def command(self) -> list[str]:
         """Every setting by its flag: presets may change later, and this stays what it is."""
         flags = [word for name, value in sorted(self.settings.items()) for word in _flag(name, value)]
-        seed = str(self.protocol["seed"])
-        return ["ibol", "discover", self.env, "--method", self.method, "--preset", "fast", "--seed", seed, *flags]
+        start = ["ibol", "discover", self.env, "--method", self.method, "--preset", "fast"]
+        return [*start, "--seed", str(self.seed), *flags]
 
     def train(self, folder: Path) -> RunDirectory:
         """Its run, trained to its end."""
@@ -84,7 +84,7 @@ class Try:
             "method": self.method,
             "try": self.number,
             "command": " ".join(self.command()),
-            "seed": self.protocol["seed"],
+            "seed": self.seed,
             "linearizer": 0 if self.settings["linearizer"] == "bundled" else None,
             "settings": self.changed,
             "env_steps": int(logged[-1]["env_steps"]),
@@ -126,12 +126,14 @@ def ablations() -> dict[str, dict[str, dict[str, Any]]]:
 
 def choose(env: str) -> Iterator[tuple[Row, bool]]:
     """The rows of a robot, each with whether the criterion chooses it: the most information from neighbours of sampled
-    skills among those whose ends spread far enough; ties, to a hundredth of a nat, by accuracy. Without a linearizer
-    the most cells by METRA's coverage."""
-    rows = rows_of(env)
+    skills among those whose ends spread far enough, in a second round also into all directions; ties, to a hundredth
+    of a nat, by accuracy. Without a linearizer the most cells by METRA's coverage."""
+    rows, smallest = rows_of(env), {"spread": smallest_spread(env), "smallest_sector": _smallest_sector(env)}
     for method in dict.fromkeys(row["method"] for row in rows):
         tries = [row for row in rows if row["method"] == method]
-        eligible = [row for row in tries if row["scores"]["spread"] >= smallest_spread(env)]
+        eligible = [
+            row for row in tries if all(row["scores"].get(name, 0) >= least for name, least in smallest.items())
+        ]
         best = max(eligible, key=_merit, default=None)
         yield from ((row, row is best) for row in tries)
 
@@ -140,6 +142,12 @@ def complete(env: str) -> bool:
     """Whether all candidates of a robot have been tried: only then a preset may be what is chosen."""
     tried = {(row["method"], row["try"]) for row in rows_of(env)}
     return tried == {(method, number) for method in methods_of(env) for number in range(len(candidates()[env][method]))}
+
+
+def replaced(env: str) -> list[str]:
+    """The methods whose choice a second round has replaced."""
+    second = f"{env}_second"
+    return methods_of(second) if second in candidates() and complete(second) else []
 
 
 def methods_of(env: str) -> list[str]:
@@ -151,8 +159,13 @@ def smallest_spread(env: str) -> float:
     """How far ends must spread for a try to be eligible, in metres."""
     if _is_raw(env):
         return 0.0
-    reach = json.loads((TUNING / f"{env}.json").read_text())["linearizer_distance"][env]
+    (reach,) = json.loads((TUNING / f"{env}.json").read_text())["linearizer_distance"].values()
     return float(candidates()["protocol"]["smallest_spread"] * reach)
+
+
+def _smallest_sector(env: str) -> float:
+    """The share of skills that the emptiest of 12 directions must have for a try to be eligible."""
+    return float(candidates()[env].get("smallest_sector", 0.0))
 
 
 def rows_of(env: str) -> list[Row]:
