@@ -1,87 +1,94 @@
-"""The reporting runs of the `fast` presets: linearizer 1, seed 10, once (rules: docs/background/protocol.md).
+"""The scores of reporting runs, for the record (rules: docs/background/protocol.md).
 
-    python benchmarks/reporting.py ant half_cheetah --dir DIR --json benchmarks/results/reporting.json
+    ibol experiment benchmarks/later_methods.toml --dir DIR     # or ibol paper; trains, with seeds 10 to 13
+    python benchmarks/reporting.py DIR/runs/*-ant-* --json benchmarks/results/reporting_ant.json
 
-trains every method on the given robots where a run is missing in DIR, resumes what was interrupted, and measures the
-skills both sampled and by their mode, next to IBOL's policy before its training and to random goals.
+measures the finished runs of one environment together, both sampled and by mode, and on each linearizer the first run's
+initial policy and random goals, too. Each row has the command that repeats its run.
 """
 
 import argparse
-import subprocess
-import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ibol.errors import IbolError
 from ibol.evaluation.skills import evaluate_skills
 from ibol.linearizer.evaluation import evaluate_linearizer
-from ibol.linearizer.policy import load_linearizer
+from ibol.linearizer.policy import Linearizer, load_linearizer
+from ibol.report.tables import command_line
 from ibol.runs.directory import RunDirectory
 from report import write_json
 
-SEED, LINEARIZER = 10, 1
-METHODS = ("ibol", "diayn", "valor", "dads")
-MEASURED = {"humanoid": 400}  # random latents, where 2000 would take hours
+Row = dict[str, Any]
 
 
-def command(env: str, method: str) -> list[str]:
-    """What a reporting run is started with, but for its directory."""
-    where = ["--linearizer", f"bundled:{LINEARIZER}", "--seed", str(SEED)]
-    return ["ibol", "discover", env, "--method", method, "--preset", "fast", *where]
+def linearizers(paths: list[Path]) -> dict[Path, str]:
+    """Which linearizer each run has: the bundled one's seed, or nothing."""
+    return {path: _linearizer(RunDirectory.open(path)) for path in paths}
 
 
-def train(env: str, method: str, folder: Path) -> Path:
-    """The directory of a run that is trained to its end."""
-    path = folder / f"{env}-{method}-linearizer{LINEARIZER}-seed{SEED}"
-    words = ["resume", str(path)] if path.exists() else [*command(env, method)[1:], "--run-dir", str(path)]
-    subprocess.run([sys.executable, "-m", "ibol", *words], check=True)
-    return path
+def _linearizer(run: RunDirectory) -> str:
+    source = run.config["settings"]["linearizer"]
+    return {"none": "", "bundled": "0"}.get(source, source.removeprefix("bundled:"))
 
 
-def measure(env: str, paths: list[Path], trajectories: int) -> list[dict[str, Any]]:
-    """Rows of all runs of a robot, sampled and by mode, with what is known of each run."""
-    distance = evaluate_linearizer(load_linearizer(f"{env}:{LINEARIZER}")).scalars()["distance"]
-    measured = partial(evaluate_skills, trajectories=trajectories, quiet=True)
-    rows = [row for mode in (False, True) for row in measured(paths, references=False, deterministic=mode)]
-    rows += [row for row in measured(paths[:1]) if row["policy"] != "skills"]
-    return [{**row, **about(env, Path(row["run"])), "linearizer_distance": round(distance, 2)} for row in rows]
+def measure(paths: list[Path], trajectories: int) -> list[Row]:
+    """Rows of all runs, sampled and by mode, and of the policies that have learned nothing."""
+    rows: list[Row] = []
+    for mode in (False, True):
+        found = evaluate_skills(paths, trajectories=trajectories, deterministic=mode, references=False)
+        rows += [{**row, "policy": "mode" if mode else "sampled"} for row in found if "intervals" not in row]
+    known = linearizers(paths)
+    for first in {seed: path for path, seed in reversed(known.items())}.values():
+        rows += [row for row in evaluate_skills([first], trajectories=trajectories) if row["policy"] != "skills"]
+    return [_rounded({**row, **about(Path(row["run"]), known)}) for row in rows]
 
 
-def about(env: str, path: Path) -> dict[str, Any]:
+def _rounded(row: Row) -> Row:
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+
+
+def about(path: Path, known: dict[Path, str]) -> Row:
     """What is known of a run."""
     run = RunDirectory.open(path)
     logged = list(run.metrics())
     return {
         "run": path.name,
-        "command": " ".join(command(env, run.method)),
+        "name": run.method,
+        "seed": run.config["seed"],
+        "linearizer": known[path],
+        "command": command_line(run),
         "env_steps": int(logged[-1]["env_steps"]),
         "minutes": round(sum(one["time/epoch_seconds"] for one in logged) / 60, 1),
-        "policy_sees": run.config["settings"]["policy_sees"],
     }
+
+
+def distances(env: str, seeds: set[str]) -> dict[str, float]:
+    """How far each linearizer goes, in metres."""
+
+    def distance(linearizer: Linearizer) -> float:
+        return round(float(evaluate_linearizer(linearizer).scalars()["distance"]), 2)
+
+    return {seed: distance(load_linearizer(f"{env}:{seed}")) for seed in sorted(seeds) if seed}
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("envs", nargs="+")
-    parser.add_argument("--methods", nargs="+", default=METHODS)
-    parser.add_argument("--dir", type=Path, required=True, help="where the runs are kept")
-    parser.add_argument("--json", help="also write the rows to this file")
+    parser.add_argument("runs", nargs="+", type=Path, help="finished runs of one environment")
+    parser.add_argument("--trajectories", type=int, default=1000, help="random latents (default: 1000)")
+    parser.add_argument("--json", required=True, help="where the rows go")
     given = parser.parse_args()
-    given.dir.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for env in given.envs:
-        paths = [train(env, method, given.dir) for method in given.methods]
-        rows += measure(env, paths, MEASURED.get(env, 2000))
-    for row in rows:
-        print(
-            f"{row['env']:13} {row['method']:28} {row['policy']:16} information {row['neighbour_information']:.2f}  "
-            f"accuracy {row['accuracy']:.3f}  spread {row['spread']:.1f} m of {row['linearizer_distance']:.1f}"
-        )
-    if given.json:
-        settings: dict[str, Any] = {"seed": SEED, "linearizer": LINEARIZER, "preset": "fast"}
-        settings["trajectories"] = {env: MEASURED.get(env, 2000) for env in given.envs}
-        write_json(given.json, settings, ("ibol", "mujoco", "jax", "numpy"), rows)
+    envs = {RunDirectory.open(path).config["env"] for path in given.runs}
+    if len(envs) > 1:
+        raise SystemExit(f"the runs are of {', '.join(sorted(envs))}: measure one environment at a time")
+    try:
+        rows = measure(given.runs, given.trajectories)
+        reach = distances(envs.pop(), set(linearizers(given.runs).values()))
+    except IbolError as error:
+        raise SystemExit(str(error)) from None
+    settings = {"trajectories": given.trajectories, "linearizer_distance": reach}
+    write_json(given.json, settings, ("ibol", "mujoco", "jax", "numpy"), rows)
 
 
 if __name__ == "__main__":
