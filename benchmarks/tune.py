@@ -127,14 +127,16 @@ def ablations() -> dict[str, dict[str, dict[str, Any]]]:
 def choose(env: str) -> Iterator[tuple[Row, bool]]:
     """The rows of a robot, each with whether the criterion chooses it: the most information from neighbours of sampled
     skills among those whose ends spread far enough, in a second round also into all directions; ties, to a hundredth
-    of a nat, by accuracy. Without a linearizer the most cells by METRA's coverage."""
-    rows, smallest = rows_of(env), {"spread": smallest_spread(env), "smallest_sector": _smallest_sector(env)}
+    of a nat, by accuracy. Without a linearizer the most cells by METRA's coverage. Where a second round has replaced a
+    choice, none."""
+    rows, later = rows_of(env), replaced(env)
+    smallest = {"spread": smallest_spread(env), "smallest_sector": _smallest_sector(env)}
     for method in dict.fromkeys(row["method"] for row in rows):
         tries = [row for row in rows if row["method"] == method]
         eligible = [
             row for row in tries if all(row["scores"].get(name, 0) >= least for name, least in smallest.items())
         ]
-        best = max(eligible, key=_merit, default=None)
+        best = None if method in later else max(eligible, key=_merit, default=None)
         yield from ((row, row is best) for row in tries)
 
 

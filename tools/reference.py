@@ -1,5 +1,5 @@
 """Tables of the documentation that are made from the code or from files of numbers: commands with their flags,
-settings, metrics, tuning, own robots.
+settings, metrics, tuning, reporting runs, own robots.
 
 A page asks for one of them by a line such as `<!-- insert: commands -->`.
 """
@@ -211,6 +211,51 @@ def _try(row: Mapping[str, Any], chosen: bool) -> list[str]:
     return [*cells, f"{scores['accuracy']:.3f}", f"{scores['spread']:.1f}"]
 
 
+def reporting_text(method: str = "") -> str:
+    """The reporting runs of a method, each a row; of all methods their means, with the lowest and highest run."""
+    titles = {name: launch.find(name).title for name in _tune().METHODS}
+    rows = []
+    for env, found in reporting_rows():
+        sampled = [row for row in found if row["policy"] == "sampled"]
+        for name in [method] if method else [one for one in titles if any(row["name"] == one for row in sampled)]:
+            runs = [row for row in sampled if row["name"] == name]
+            if method:
+                rows += [[env, _linearizer(row), str(row["seed"]), *_cells([row])] for row in runs]
+            else:
+                rows.append([env, titles[name], str(len(runs)), *_cells(runs)])
+        if not method:
+            for policy, called in (("untrained", "initial policy"), ("random", "random goals")):
+                runs = [row for row in found if row["policy"] == policy]
+                rows.append([env, called, str(len(runs)), *_cells(runs)])
+    header = ["environment", *(["linearizer", "seed"] if method else ["policy", "runs"]), "information from neighbours"]
+    return table([*header, "accuracy", "spread (m)", "1 m cells", "emptiest direction", "goals hit"], rows)
+
+
+def reporting_rows() -> list[tuple[str, list[dict[str, Any]]]]:
+    """The kept rows of reporting runs, by environment."""
+    files = sorted((BENCHMARKS / "results").glob("reporting_*.json"))
+    return [(file.stem.removeprefix("reporting_"), json.loads(file.read_text())["results"]) for file in files]
+
+
+def _linearizer(row: Mapping[str, Any]) -> str:
+    return row["linearizer"] or "none"
+
+
+_MEASURED = (("neighbour_information", ".2f"), ("accuracy", ".2f"), ("spread", ".1f"), ("unit_coverage", ".0f"),
+             ("smallest_sector", ".1%"), ("goal_hit_3m", ".0%"))  # fmt: skip
+
+
+def _cells(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The mean over runs of each measure, and their range where there are several."""
+    cells = []
+    for name, shape in _MEASURED:
+        values = [float(row[name]) for row in runs if name in row]
+        mean = format(sum(values) / len(values), shape) if values else "-"
+        ends = f" ({min(values):{shape}} to {max(values):{shape}})" if len(values) > 1 else ""
+        cells.append(mean + ends)
+    return cells
+
+
 def own_robots_text(part: str) -> str:
     """What robots that nobody tuned gave: their linearizers, or skills on them."""
     rows = json.loads((BENCHMARKS / "results" / "own_robots.json").read_text())["results"]
@@ -268,6 +313,7 @@ INSERTS: dict[str, Callable[..., str]] = {
     "settings": settings_text,
     "evaluation-metrics": metrics_text,
     "own-robots": own_robots_text,
+    "reporting": reporting_text,
     "tuning": tuning_text,
 }
 
