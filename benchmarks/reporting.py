@@ -4,7 +4,7 @@
     python benchmarks/reporting.py DIR/runs/*-ant-* --json benchmarks/results/reporting_ant.json
 
 measures the finished runs of one environment together, both sampled and by mode, and on each linearizer the first run's
-initial policy and random goals, too. Each row has the command that repeats its run.
+initial policy and random goals, too. Each row has the command that repeats its run. `--sampled` leaves out the mode.
 """
 
 import argparse
@@ -32,10 +32,10 @@ def _linearizer(run: RunDirectory) -> str:
     return {"none": "", "bundled": "0"}.get(source, source.removeprefix("bundled:"))
 
 
-def measure(paths: list[Path], trajectories: int) -> list[Row]:
+def measure(paths: list[Path], trajectories: int, *, by_mode: bool) -> list[Row]:
     """Rows of all runs, sampled and by mode, and of the policies that have learned nothing."""
     rows: list[Row] = []
-    for mode in (False, True):
+    for mode in (False, True) if by_mode else (False,):
         found = evaluate_skills(paths, trajectories=trajectories, deterministic=mode, references=False)
         rows += [{**row, "policy": "mode" if mode else "sampled"} for row in found if "intervals" not in row]
     known = linearizers(paths)
@@ -77,13 +77,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, help="finished runs of one environment")
     parser.add_argument("--trajectories", type=int, default=1000, help="random latents (default: 1000)")
+    parser.add_argument("--sampled", action="store_true", help="skills as samples of their policy alone")
     parser.add_argument("--json", required=True, help="where the rows go")
     given = parser.parse_args()
     envs = {RunDirectory.open(path).config["env"] for path in given.runs}
     if len(envs) > 1:
         raise SystemExit(f"the runs are of {', '.join(sorted(envs))}: measure one environment at a time")
     try:
-        rows = measure(given.runs, given.trajectories)
+        rows = measure(given.runs, given.trajectories, by_mode=not given.sampled)
         reach = distances(envs.pop(), set(linearizers(given.runs).values()))
     except IbolError as error:
         raise SystemExit(str(error)) from None
