@@ -218,9 +218,9 @@ def reporting_text(method: str = "") -> str:
     for env, found in reporting_rows():
         sampled = [row for row in found if row["policy"] == "sampled"]
         for name in [method] if method else [one for one in titles if any(row["name"] == one for row in sampled)]:
-            runs = [row for row in sampled if row["name"] == name]
+            runs = sorted((row for row in sampled if row["name"] == name), key=_which)
             if method:
-                rows += [[env, _linearizer(row), str(row["seed"]), *_cells([row])] for row in runs]
+                rows += [[env, *_which(row), *_cells([row])] for row in runs]
             else:
                 rows.append([env, titles[name], str(len(runs)), *_cells(runs)])
         if not method:
@@ -237,8 +237,9 @@ def reporting_rows() -> list[tuple[str, list[dict[str, Any]]]]:
     return [(file.stem.removeprefix("reporting_"), json.loads(file.read_text())["results"]) for file in files]
 
 
-def _linearizer(row: Mapping[str, Any]) -> str:
-    return row["linearizer"] or "none"
+def _which(row: Mapping[str, Any]) -> tuple[str, str]:
+    """A run's linearizer and seed."""
+    return row["linearizer"] or "none", str(row["seed"])
 
 
 _MEASURED = (("neighbour_information", ".2f"), ("accuracy", ".2f"), ("spread", ".1f"), ("unit_coverage", ".0f"),
