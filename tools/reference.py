@@ -224,7 +224,7 @@ def reporting_text(method: str = "") -> str:
             else:
                 rows.append([env, titles[name], str(len(runs)), *_cells(runs)])
         if not method:
-            for policy, called in (("untrained", "initial policy"), ("random", "random goals")):
+            for policy, called in (("untrained", "initial policy"), ("random", "random")):
                 runs = [row for row in found if row["policy"] == policy]
                 rows.append([env, called, str(len(runs)), *_cells(runs)])
     header = ["environment", *(["linearizer", "seed"] if method else ["policy", "runs"]), "information from neighbours"]
